@@ -1,0 +1,279 @@
+package event
+
+import (
+	"context"
+	"iter"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// MemoryOptions are the options of [NewMemory].
+type MemoryOptions struct {
+	// Bytes bounds the log of one run, as [Size] counts. Past it the oldest events go, but never the
+	// newest. Zero means 4 MiB.
+	Bytes int
+	// Keep is how long the log of a run that has ended is kept. Zero means a minute; a negative time
+	// drops it at once, except for those who observe it already.
+	Keep time.Duration
+}
+
+// Memory is a [Bus] within one process: one log per run, read by each observer at its own pace.
+type Memory struct {
+	bytes int
+	keep  time.Duration
+
+	mu     sync.RWMutex // guards what follows; never held together with the mutex of a log
+	logs   map[runKey]*log
+	closed bool
+}
+
+type runKey struct {
+	tenant string
+	run    uuid.UUID
+}
+
+var _ Bus = (*Memory)(nil)
+
+// NewMemory returns an empty bus. Close it to release the timers of ended runs.
+func NewMemory(opts *MemoryOptions) *Memory {
+	m := &Memory{bytes: 4 << 20, keep: time.Minute, logs: map[runKey]*log{}}
+	if opts != nil {
+		if opts.Bytes > 0 {
+			m.bytes = opts.Bytes
+		}
+		if opts.Keep != 0 {
+			m.keep = opts.Keep
+		}
+	}
+	return m
+}
+
+// Open begins the log of a run before its first event, so that it can be observed while it waits for
+// its turn. If there is one, Open does nothing.
+func (m *Memory) Open(tenant string, run uuid.UUID) { m.open(runKey{tenant, run}) }
+
+// open returns nil if the bus is closed.
+func (m *Memory) open(key runKey) *log {
+	if l, _ := m.find(key); l != nil {
+		return l
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	l := m.logs[key]
+	if l == nil {
+		l = &log{}
+		m.logs[key] = l
+	}
+	return l
+}
+
+func (m *Memory) find(key runKey) (l *log, closed bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.logs[key], m.closed
+}
+
+// Publish implements [Bus]. The first event of a run begins its log.
+func (m *Memory) Publish(e Event) {
+	key := runKey{e.Tenant, e.Run}
+	l := m.open(key)
+	if l == nil || !l.append(e, m.bytes) {
+		return
+	}
+	// Here e was the terminal event. It is appended once, so there is one timer.
+	if m.keep < 0 {
+		m.forget(key, l)
+		return
+	}
+	l.expire(time.AfterFunc(m.keep, func() { m.forget(key, l) }))
+}
+
+func (m *Memory) forget(key runKey, l *log) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.logs[key] == l {
+		delete(m.logs, key)
+	}
+}
+
+// Drop forgets the log of a run whose terminal event will not be published here, because another
+// process runs it now. Its observers see what is kept and end with [ErrNoLog].
+func (m *Memory) Drop(tenant string, run uuid.UUID) {
+	key := runKey{tenant, run}
+	if l, _ := m.find(key); l != nil {
+		m.forget(key, l)
+		l.end(ErrNoLog)
+	}
+}
+
+// Close forgets all logs. Observers see what is kept and end with [ErrClosed], except of runs that
+// have ended; what is published from now on is ignored.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	logs := m.logs
+	m.logs, m.closed = nil, true
+	m.mu.Unlock()
+	for _, l := range logs {
+		l.end(ErrClosed)
+	}
+	return nil
+}
+
+// Subscribe implements [Bus].
+func (m *Memory) Subscribe(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[Event, error] {
+	l, closed := m.find(runKey{tenant, run})
+	switch {
+	case closed:
+		return func(yield func(Event, error) bool) { yield(Event{}, ErrClosed) }
+	case l == nil:
+		return func(yield func(Event, error) bool) { yield(Event{}, ErrNoLog) }
+	}
+	after = l.clamp(after)
+	return func(yield func(Event, error) bool) { l.observe(ctx, after, yield) }
+}
+
+// eventSize is the envelope's share of the log.
+const eventSize = 96
+
+// log holds the events of one run. Observers hold positions, not copies, so a slow one costs nothing.
+type log struct {
+	mu     sync.Mutex // guards what follows
+	events []Event    // those kept are events[head:], by number
+	head   int
+	bytes  int
+	last   int64         // newest number
+	gone   int64         // newest number that is not kept
+	ended  bool          // the terminal event is in
+	err    error         // how observers end who have seen everything, if not by the terminal event
+	wake   chan struct{} // closed at the next change; nil while nobody waits
+	timer  *time.Timer   // drops the log from the bus
+}
+
+// append reports whether e was taken and is the terminal event.
+func (l *log) append(e Event, limit int) bool {
+	size := eventSize + Size(e.Data)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || l.err != nil || e.Seq <= l.last {
+		return false
+	}
+	if l.last == 0 {
+		// A log that begins in the middle belongs to a run that was taken over.
+		l.gone = e.Seq - 1
+	}
+	l.events = append(l.events, e)
+	l.bytes += size
+	l.last = e.Seq
+	for l.bytes > limit && l.head < len(l.events)-1 {
+		old := &l.events[l.head]
+		l.bytes -= eventSize + Size(old.Data)
+		l.gone = old.Seq
+		*old = Event{}
+		l.head++
+	}
+	if l.head > 64 && l.head > len(l.events)/2 {
+		n := copy(l.events, l.events[l.head:])
+		clear(l.events[n:])
+		l.events, l.head = l.events[:n], 0
+	}
+	l.ended = Terminal(e.Data)
+	l.broadcast()
+	return l.ended
+}
+
+func (l *log) broadcast() {
+	if l.wake != nil {
+		close(l.wake)
+		l.wake = nil
+	}
+}
+
+func (l *log) expire(t *time.Timer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer = t; l.err != nil { // closed in between
+		t.Stop()
+	}
+}
+
+func (l *log) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.broadcast()
+}
+
+func (l *log) clamp(after int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(max(after, 0), l.last)
+}
+
+// read copies events after pos. Without one it returns a channel to wait on, or that it is over: with
+// the terminal event when err is nil.
+func (l *log) read(pos int64, into []Event) (n int, wake <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := l.events[l.head:]
+	if pos < l.gone {
+		return 0, nil, &GapError{First: kept[0].Seq}
+	}
+	// Numbers jump at a takeover, so the place is searched, not computed.
+	i := sort.Search(len(kept), func(i int) bool { return kept[i].Seq > pos })
+	if n = copy(into, kept[i:]); n > 0 {
+		return n, nil, nil
+	}
+	if l.ended {
+		return 0, nil, nil
+	}
+	if l.err != nil {
+		return 0, nil, l.err
+	}
+	if l.wake == nil {
+		l.wake = make(chan struct{})
+	}
+	return 0, l.wake, nil
+}
+
+func (l *log) observe(ctx context.Context, pos int64, yield func(Event, error) bool) {
+	var batch [8]Event // saves locking for each; small, because there are thousands of observers
+	for {
+		n, wake, err := l.read(pos, batch[:])
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for _, e := range batch[:n] {
+			if err := ctx.Err(); err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+			pos = e.Seq
+		}
+		if n > 0 {
+			continue
+		}
+		if wake == nil {
+			return
+		}
+		clear(batch[:]) // an idle observer must not keep events alive that the log has dropped
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			yield(Event{}, ctx.Err())
+			return
+		}
+	}
+}

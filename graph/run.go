@@ -1,0 +1,293 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/checkpoint"
+	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/store"
+)
+
+// A Run is a handle to a run, in this process or another one, under way or ended. It holds
+// nothing that must be released, and is safe for concurrent use.
+type Run[S any] struct {
+	r           *Runner[S]
+	tenant      string
+	id, session uuid.UUID
+	local       *execution[S] // nil if this process does not execute it
+}
+
+// Attach returns a handle to a run that was started before, here or elsewhere.
+func (r *Runner[S]) Attach(ctx context.Context, tenant string, id uuid.UUID) (*Run[S], error) {
+	if tenant == "" {
+		tenant = DefaultTenant
+	}
+	if x := r.executing(tenant, id); x != nil {
+		return &Run[S]{r: r, tenant: tenant, id: id, session: x.session, local: x}, nil
+	}
+	if r.store == nil {
+		return nil, &store.NotFoundError{Resource: store.RunResource, ID: id}
+	}
+	run, err := r.store.Run(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[S]{r: r, tenant: tenant, id: id, session: run.Session}, nil
+}
+
+// executing returns the execution of a run that is recorded and goes on in this process.
+func (r *Runner[S]) executing(tenant string, id uuid.UUID) *execution[S] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.local[runKey{tenant, id}]; x != nil && x.recorded() {
+		return x
+	}
+	return nil
+}
+
+// ID returns the run's id.
+func (r *Run[S]) ID() uuid.UUID { return r.id }
+
+// Session returns the id of the run's session.
+func (r *Run[S]) Session() uuid.UUID { return r.session }
+
+// Cancel ends the run. It returns when that is certain to happen; Wait says when it did.
+func (r *Run[S]) Cancel(ctx context.Context) error { return r.r.Cancel(ctx, r.tenant, r.id) }
+
+// Wait returns the run's last state when the run has ended, or ctx's error before. The error is
+// nil if the run completed, an [*InterruptedError] if it asks something, [ErrCancelled], or a
+// [*RunError]. If this process could not go on with the run, the error says why, and the run is
+// not over: others take it up.
+func (r *Run[S]) Wait(ctx context.Context) (S, error) {
+	var none S
+	if x := r.local; x != nil {
+		select {
+		case <-x.done:
+			return x.state, x.err
+		case <-ctx.Done():
+			return none, context.Cause(ctx)
+		}
+	}
+	tick := time.NewTicker(r.r.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		if x := r.r.executing(r.tenant, r.id); x != nil {
+			return (&Run[S]{r: r.r, tenant: r.tenant, id: r.id, session: r.session, local: x}).Wait(ctx)
+		}
+		run, err := r.r.store.Run(ctx, r.tenant, r.id)
+		if err != nil {
+			return none, err
+		}
+		if run.Status.Ended() {
+			return r.ended(ctx, run)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return none, context.Cause(ctx)
+		}
+	}
+}
+
+// ended returns the outcome of a run that the store knows has ended.
+func (r *Run[S]) ended(ctx context.Context, run *store.Run) (S, error) {
+	h, err := r.position(ctx)
+	if err != nil {
+		var none S
+		return none, err
+	}
+	switch run.Status {
+	case checkpoint.Completed:
+		return h.state, nil
+	case checkpoint.Cancelled:
+		return h.state, ErrCancelled
+	case checkpoint.Interrupted:
+		return h.state, &InterruptedError{Questions: questionsOf(h.checkpoint.Metadata)}
+	}
+	return h.state, &RunError{Run: r.id, Code: run.ErrorCode, Text: run.Error}
+}
+
+// position loads the last checkpoint of the run.
+func (r *Run[S]) position(ctx context.Context) (*head[S], error) {
+	pos, err := r.r.store.Load(ctx, &store.Load{Tenant: r.tenant, Run: r.id})
+	if err != nil {
+		return nil, err
+	}
+	return r.r.decode(pos)
+}
+
+// Events returns the events of the run after a number, zero for all: those that are kept, then
+// live ones as they come, up to the last event of the run. An observer that asks for events
+// that are gone gets a snapshot of where the run stands instead, under the number before the
+// first that is kept.
+//
+// The sequence ends with at most one error: ctx's, or the reason why this process cannot go on
+// with the run. Each loop starts anew. Breaking the loop only stops watching.
+func (r *Run[S]) Events(ctx context.Context, after int64) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		w := &watch[S]{run: r, after: after, yield: yield}
+		for w.follow(ctx) {
+		}
+	}
+}
+
+// watch is one loop over the events of a run.
+type watch[S any] struct {
+	run   *Run[S]
+	after int64
+	yield func(event.Event, error) bool
+}
+
+// follow yields events until something gets in the way, and reports whether to try again.
+func (w *watch[S]) follow(ctx context.Context) bool {
+	r := w.run
+	x := r.local
+	if x == nil {
+		x = r.r.executing(r.tenant, r.id)
+	}
+	// An execution that is given up says nothing more: what it has said is all there is.
+	last := int64(-1)
+	live, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if x != nil {
+		select {
+		case <-x.done:
+			last = x.givenUpAfter()
+		default:
+			defer context.AfterFunc(x.over, func() { stop(errGivenUp) })()
+		}
+		if last >= 0 && w.after >= last {
+			w.yield(event.Event{}, x.err)
+			return false
+		}
+	}
+	for e, err := range r.r.opts.Bus.Subscribe(live, r.tenant, r.id, w.after) {
+		if err != nil {
+			return w.recover(ctx, err, context.Cause(live))
+		}
+		w.after = e.Seq
+		if !w.yield(e, nil) || event.Terminal(e.Data) {
+			return false
+		}
+		if e.Seq == last {
+			return true
+		}
+	}
+	return false
+}
+
+// recover deals with the end of a subscription that is not the end of the run.
+func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
+	r := w.run
+	if ctx.Err() != nil {
+		w.yield(event.Event{}, context.Cause(ctx))
+		return false
+	}
+	if errors.Is(cause, errGivenUp) {
+		return true
+	}
+	if gap, ok := errors.AsType[*event.GapError](err); ok {
+		w.after = gap.First - 1
+		return w.snapshot(ctx, w.after)
+	}
+	if !errors.Is(err, event.ErrNoLog) || r.r.store == nil {
+		w.yield(event.Event{}, err)
+		return false
+	}
+	run, err := r.r.store.Run(ctx, r.tenant, r.id)
+	if err != nil {
+		w.yield(event.Event{}, err)
+		return false
+	}
+	if run.Status.Ended() {
+		if w.snapshot(ctx, w.after+1) {
+			w.last(ctx, run)
+		}
+		return false
+	}
+	// It runs elsewhere, or waits to be taken up: its events will come by the bus.
+	timer := time.NewTimer(r.r.opts.Heartbeat)
+	defer timer.Stop()
+	var over <-chan struct{}
+	if r.local != nil {
+		over = r.local.done
+	}
+	select {
+	case <-timer.C:
+	case <-over:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// snapshot yields where the run stands, under a number. It reports whether the loop goes on.
+func (w *watch[S]) snapshot(ctx context.Context, number int64) bool {
+	h, err := w.run.position(ctx)
+	if err != nil {
+		w.yield(event.Event{}, err)
+		return false
+	}
+	for _, data := range w.run.r.snapshot(h.state) {
+		if !w.yield(w.event(number, data), nil) {
+			return false
+		}
+	}
+	w.after = number
+	return true
+}
+
+// last yields the last event of a run, as the store knows it.
+func (w *watch[S]) last(ctx context.Context, run *store.Run) {
+	if run.Status == checkpoint.Failed {
+		w.yield(w.event(w.after+1, event.RunError{Error: run.Error, Code: run.ErrorCode}), nil)
+		return
+	}
+	finished := event.RunFinished{Status: string(run.Status)}
+	h, err := w.run.position(ctx)
+	if err == nil && run.Last > 0 {
+		finished.Result, err = w.run.r.opts.Codec.Result(h.state)
+		if run.Status == checkpoint.Interrupted {
+			finished.InterruptPayload, _ = json.Marshal(interruptPayload{questionsOf(h.checkpoint.Metadata)})
+		}
+	}
+	if err != nil {
+		w.yield(event.Event{}, err)
+		return
+	}
+	w.yield(w.event(w.after+1, finished), nil)
+}
+
+func (w *watch[S]) event(number int64, data event.Data) event.Event {
+	return event.Event{Seq: number, Time: time.Now(), Tenant: w.run.tenant, Session: w.run.session, Run: w.run.id, Data: data}
+}
+
+func (r *Runner[S]) snapshot(s S) []event.Data {
+	if r.opts.Snapshot != nil {
+		return r.opts.Snapshot(s)
+	}
+	result, err := r.opts.Codec.Result(s)
+	if err != nil {
+		return nil
+	}
+	return []event.Data{event.StateSnapshot{State: result}}
+}
+
+// errGivenUp ends the wait for events of an execution that is over.
+var errGivenUp = errors.New("graph: execution is over")
+
+// givenUpAfter returns the number of the last event that an execution published if it is over
+// without the run having ended, else -1.
+func (x *execution[S]) givenUpAfter() int64 {
+	x.eventMu.Lock()
+	defer x.eventMu.Unlock()
+	if x.ended {
+		return -1
+	}
+	return x.number
+}

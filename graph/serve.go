@@ -1,0 +1,327 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/checkpoint"
+	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/store"
+)
+
+// Serve takes over runs that nobody advances any more, because their process died or gave them
+// up, at once and then with every heartbeat, until ctx ends. It returns nil then, and an error
+// only if the runner has no store.
+//
+// A detached run goes on from its last checkpoint. An attached one is ended as failed, code
+// "lost": its client is gone with the process. One that changed hands too often without getting
+// ahead is ended as failed, code "poisoned".
+func (r *Runner[S]) Serve(ctx context.Context) error {
+	if r.store == nil {
+		return errors.New("graph: Serve needs a runner with a store")
+	}
+	tick := time.NewTicker(r.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		if err := r.adoptAll(ctx); err != nil && ctx.Err() == nil {
+			r.opts.Logger.ErrorContext(ctx, "looking for runs to take over", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// claimLimit is how many runs are taken over in one go.
+const claimLimit = 32
+
+func (r *Runner[S]) adoptAll(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		closed := r.closed
+		except := make([]uuid.UUID, 0, len(r.stranded)+len(r.local))
+		for id := range r.stranded {
+			except = append(except, id)
+		}
+		for key := range r.local {
+			except = append(except, key.id) // a write of its own will tell it whether it is lost
+		}
+		r.mu.Unlock()
+		if closed {
+			return nil
+		}
+		free := cap(r.slots) - len(r.slots)
+		runs, err := r.store.Claim(ctx, &store.Claim{
+			Owner: r.owner, Graphs: []string{r.graph.name}, Except: except, Lease: r.opts.Lease, Limit: min(claimLimit, free),
+		})
+		if err != nil {
+			return err
+		}
+		for i := range runs {
+			if err := r.adopt(ctx, &runs[i]); err != nil {
+				r.opts.Logger.ErrorContext(ctx, "run not taken over", "run", runs[i].ID, "error", err)
+				if err := r.store.Release(ctx, runs[i].Fence()); err != nil {
+					return err
+				}
+			}
+		}
+		if len(runs) < claimLimit {
+			return nil
+		}
+	}
+}
+
+// adopt goes on with a claimed run.
+func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
+	x := r.execution(ctx, run.Fence(), run.Session)
+	x.attached, x.branch, x.line, x.last = run.Attached, run.Branch, run.Line, run.Last
+	x.base = -1 // not known to hold: the next run of the session loads
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	resume := func() error {
+		if run.Last == 0 {
+			x.failed = errWaiting // it goes on waiting for its session
+			return nil
+		}
+		return x.restore(ctx, run)
+	}
+	if err := resume(); err != nil {
+		<-r.slots
+		return err
+	}
+	x.known.Store(true)
+	x.accept(nil)
+	switch {
+	case run.CancelRequested:
+		x.cancel(ErrCancelled)
+	case run.Attached:
+		x.cancel(Fail(CodeLost, "the process that ran it was lost", ErrProcessLost))
+	case run.Takeovers > r.opts.MaxTakeovers:
+		x.cancel(Fail(CodePoisoned, fmt.Sprintf("it changed hands %d times without getting ahead", run.Takeovers), ErrProcessLost))
+	}
+	if err := r.enter(x); err != nil {
+		<-r.slots
+		return err
+	}
+	r.opts.Logger.InfoContext(ctx, "run taken over", "run", run.ID, "session", run.Session, "takeovers", run.Takeovers)
+	go x.run()
+	return nil
+}
+
+// restore makes the execution go on from the run's last checkpoint.
+func (x *execution[S]) restore(ctx context.Context, run *store.Run) error {
+	pos, err := x.store.Load(ctx, &store.Load{Tenant: run.Tenant, Run: run.ID})
+	if err != nil {
+		return err
+	}
+	h, err := x.r.decode(pos)
+	if err != nil {
+		return err
+	}
+	x.state, x.chain, x.at, x.next = h.state, h.chain, *h.checkpoint, h.checkpoint.Next
+	if x.at.Reason == checkpoint.Step {
+		x.ran = x.at.Node
+	}
+	x.setTasks(h.tasks)
+	if x.at.Reason != checkpoint.Input || x.at.ParentID == nilID {
+		return nil
+	}
+	// Nothing ran yet: what the run resumed with still counts.
+	parent, err := x.store.Checkpoint(ctx, run.Tenant, x.at.ParentID)
+	if err != nil {
+		return err
+	}
+	if parent.Reason == checkpoint.Interrupt && parent.Node == x.next {
+		p, _, err := x.r.savedInput(run.Params)
+		if err != nil {
+			return err
+		}
+		open := questionsOf(parent.Metadata)
+		answers, err := answersTo(open, p.Resume)
+		if err != nil {
+			return err
+		}
+		x.resumed = resumption{open: open, answers: answers}
+	}
+	return nil
+}
+
+// await waits until the session is the run's and starts it then. It reports whether the run
+// goes on; otherwise the execution has ended.
+func (x *execution[S]) await() bool {
+	x.reset()
+	x.writeMu.Lock()
+	x.failed = nil
+	x.writeMu.Unlock()
+	x.sayStarted()
+	x.accept(nil)
+	limit := time.NewTimer(x.r.opts.WaitLimit)
+	defer limit.Stop()
+	tick := time.NewTicker(x.r.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		turn := x.r.turn(runKey{x.fence.Tenant, x.session})
+		var ours bool
+		err := x.persist("Promote", func(ctx context.Context) (err error) {
+			ours, err = x.store.Promote(ctx, x.fence)
+			return err
+		})
+		if err != nil && x.ctx.Err() == nil {
+			x.abandon(err)
+			return false
+		}
+		if ours && x.ctx.Err() == nil {
+			return x.begun()
+		}
+		select {
+		case <-turn:
+		case <-tick.C:
+		case <-limit.C:
+			x.endWaiting(outcome{checkpoint.Failed, CodeSessionBusy, fmt.Sprintf("the session was busy for %v", x.r.opts.WaitLimit)})
+			return false
+		case <-x.ctx.Done():
+			x.stopWaiting(context.Cause(x.ctx))
+			return false
+		}
+	}
+}
+
+// begun loads the position that a waiting run starts from, now that it may.
+func (x *execution[S]) begun() bool {
+	ctx := context.WithoutCancel(x.ctx)
+	run, err := x.store.Run(ctx, x.fence.Tenant, x.fence.Run)
+	if err != nil {
+		x.abandon(err)
+		return false
+	}
+	from, err := x.r.load(ctx, x.fence.Tenant, x.session, nilID)
+	if err != nil {
+		x.abandon(err)
+		return false
+	}
+	p, input, err := x.r.savedInput(run.Params)
+	if err == nil {
+		x.base = from.base
+		err = x.prepare(from, false, input, p.Resume)
+	}
+	if err != nil {
+		code := CodeNodeError
+		if errors.Is(err, ErrInvalidResume) {
+			code = CodeBadResume
+		}
+		x.log.ErrorContext(x.ctx, "waiting run could not start", "run", x.fence.Run, "error", err)
+		x.endWaiting(outcome{checkpoint.Failed, code, err.Error()})
+		return false
+	}
+	return true
+}
+
+// stopWaiting ends the wait for a cause.
+func (x *execution[S]) stopWaiting(cause error) {
+	switch {
+	case errors.Is(cause, ErrCancelled):
+		x.endWaiting(outcome{status: checkpoint.Cancelled})
+	case errors.Is(cause, ErrProcessLost):
+		code, text := diagnose(cause)
+		x.endWaiting(outcome{checkpoint.Failed, code, text})
+	default:
+		x.abandon(cause)
+	}
+}
+
+// endWaiting ends a run that had no checkpoint: it leaves none.
+func (x *execution[S]) endWaiting(o outcome) {
+	err := x.commit(o)
+	if errors.Is(err, store.ErrCancelRequested) {
+		o = outcome{status: checkpoint.Cancelled}
+		err = x.commit(o)
+	}
+	// A cancel request ends a waiting run in the store itself.
+	if err != nil && !(errors.Is(err, store.ErrLost) && o.status == checkpoint.Cancelled) {
+		x.abandon(err)
+		return
+	}
+	if o.status == checkpoint.Cancelled {
+		x.end(event.RunFinished{Status: string(o.status)}, ErrCancelled)
+	} else {
+		x.end(event.RunError{Error: o.text, Code: o.code}, &RunError{Run: x.fence.Run, Code: o.code, Text: o.text})
+	}
+}
+
+// sayStarted says that the run is recorded, and nothing else of what is held back.
+func (x *execution[S]) sayStarted() {
+	x.eventMu.Lock()
+	defer x.eventMu.Unlock()
+	if len(x.held) > 0 {
+		x.publish(x.held[0])
+	}
+	x.held, x.holding = nil, false
+}
+
+// beat renews the leases of this process's runs while there are any, and learns from the store
+// which of them are no longer its own and which are to be cancelled.
+func (r *Runner[S]) beat() {
+	tick := time.NewTicker(r.opts.Heartbeat)
+	defer tick.Stop()
+	renewed := time.Now()
+	for range tick.C {
+		r.mu.Lock()
+		if len(r.local) == 0 {
+			r.beating = false
+			r.mu.Unlock()
+			return
+		}
+		var fences []store.Fence
+		for _, x := range r.local {
+			if x.recorded() {
+				fences = append(fences, x.fence)
+			}
+		}
+		r.mu.Unlock()
+		if len(fences) == 0 {
+			renewed = time.Now()
+			continue
+		}
+		asked := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), r.opts.Lease)
+		answer, err := r.store.Renew(ctx, &store.Renew{Fences: fences, Lease: r.opts.Lease})
+		cancel()
+		if err != nil {
+			r.opts.Logger.Error("leases not renewed", "runs", len(fences), "error", err)
+			if time.Since(renewed) > r.opts.Lease-r.opts.Heartbeat/2 {
+				// Others may take these runs over any moment: start nothing more.
+				r.interruptLocal(fences, nil)
+			}
+			continue
+		}
+		renewed = asked
+		lost := func(f store.Fence) bool { return slices.Contains(answer.Lost, f.Run) }
+		r.interruptLocal(slices.DeleteFunc(fences, func(f store.Fence) bool { return !lost(f) }), answer.Cancels)
+	}
+}
+
+// interruptLocal stops runs that are lost and runs that are to be cancelled.
+func (r *Runner[S]) interruptLocal(lost []store.Fence, cancels []uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range lost {
+		if x := r.local[runKey{f.Tenant, f.Run}]; x != nil {
+			x.cancel(store.ErrLost)
+		}
+	}
+	for key, x := range r.local {
+		if slices.Contains(cancels, key.id) {
+			x.cancel(ErrCancelled)
+		}
+	}
+}

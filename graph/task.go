@@ -1,0 +1,228 @@
+package graph
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/everstep-go/everstep/internal/wire"
+	"github.com/everstep-go/everstep/store"
+)
+
+// TaskOptions say how a [Task] is kept.
+type TaskOptions struct {
+	// Name is what observers and questions call it. Empty means its key.
+	Name string
+
+	// AtMostOnce: fn must not run a second time, not even when it is unknown whether it came to
+	// its end. Its start is recorded before it runs; if the process dies then, the task
+	// returns [ErrOutcomeUnknown] from then on, or what Reconcile finds.
+	AtMostOnce bool
+
+	// Reconcile finds out what became of an AtMostOnce task that was started: it returns its
+	// result, of the task's type. It gets the idempotency key that fn got.
+	Reconcile func(ctx context.Context, idempotencyKey string) (any, error)
+
+	// Unique: the key names one thing in the whole life of the session, like the id of a tool
+	// call, whichever run does it. Its idempotency key then is the same in all runs on a line of
+	// the session. Otherwise it is the same as long as the node runs for the same step.
+	Unique bool
+}
+
+// Task does something once. The result of fn is kept, under the key, the moment fn returns
+// without an error; when the node runs again for the same step, after a crash, a retry or an
+// interrupt, the kept result is returned and fn is not run. Tasks of a node may run in parallel,
+// under different keys.
+//
+// A result that was kept is never lost or computed again. If the process dies between the end of
+// fn and the keeping, fn runs again, with the same [IdempotencyKey] in its context: pass it
+// on to whoever does the work, or set AtMostOnce. Errors are not kept. T must survive JSON.
+//
+// Outside a run Task just calls fn.
+func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, error), options ...*TaskOptions) (T, error) {
+	var opts TaskOptions
+	for _, o := range options {
+		if o != nil {
+			opts = *o
+		}
+	}
+	var result T
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return fn(context.WithValue(ctx, taskKey{}, &taskScope{key: key, name: opts.Name}))
+	}
+	c := sc.claim
+	kept, started, err := c.enterTask(sc.node, key)
+	if err != nil {
+		return result, err
+	}
+	defer c.leaveTask(key)
+	if kept != nil {
+		if err := json.Unmarshal(kept, &result); err != nil {
+			return result, fmt.Errorf("graph: kept result of task %q is no %T: %w", key, result, err)
+		}
+		return result, nil
+	}
+	// What the task is based on must be durable before it does anything.
+	if err := c.durable(); err != nil {
+		return result, err
+	}
+	t := &taskScope{key: key, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
+	ctx = context.WithValue(ctx, taskKey{}, t)
+	if c.observer != nil {
+		name := opts.Name
+		if name == "" {
+			name = key
+		}
+		var end func(Outcome)
+		ctx, end = c.observe(ctx, TaskOperation, name)
+		defer func() { end(Outcome{Err: err}) }()
+	}
+	switch {
+	case started && opts.AtMostOnce && opts.Reconcile == nil:
+		err = fmt.Errorf("%w: %q was started before", ErrOutcomeUnknown, key)
+	case started && opts.AtMostOnce:
+		result, err = reconcile[T](ctx, t, opts)
+	default:
+		if opts.AtMostOnce {
+			if err = c.saveTask(store.Task{Key: key}); err != nil {
+				return result, err
+			}
+		}
+		result, err = guard(ctx, fn)
+	}
+	if err != nil {
+		return result, err
+	}
+	if c.store == nil {
+		return result, nil
+	}
+	var value []byte
+	if value, err = wire.Marshal(result); err != nil {
+		err = fmt.Errorf("graph: result of task %q: %w", key, err)
+		return result, err
+	}
+	err = c.saveTask(store.Task{Key: key, Done: true, Value: value})
+	return result, err
+}
+
+// TaskDone reports whether the result of a task is kept, so that [Task] would return at once.
+func TaskDone(ctx context.Context, key string) bool {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return false
+	}
+	sc.claim.taskMu.Lock()
+	defer sc.claim.taskMu.Unlock()
+	return sc.claim.tasks[key].Done
+}
+
+// TaskStarted reports whether an AtMostOnce task was started, whatever became of it.
+func TaskStarted(ctx context.Context, key string) bool {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return false
+	}
+	sc.claim.taskMu.Lock()
+	defer sc.claim.taskMu.Unlock()
+	_, ok := sc.claim.tasks[key]
+	return ok
+}
+
+// IdempotencyKey returns, in the context of a task's fn, a text that is the same whenever this
+// task is run again and different for every other one: also for the same task on another branch
+// of the session. It is empty outside a task or a run.
+func IdempotencyKey(ctx context.Context) string {
+	if t, ok := ctx.Value(taskKey{}).(*taskScope); ok {
+		return t.idempotencyKey
+	}
+	return ""
+}
+
+type taskKey struct{}
+
+type taskScope struct{ key, name, idempotencyKey string }
+
+func reconcile[T any](ctx context.Context, t *taskScope, opts TaskOptions) (T, error) {
+	var none T
+	found, err := guard(ctx, func(ctx context.Context) (any, error) { return opts.Reconcile(ctx, t.idempotencyKey) })
+	if err != nil {
+		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	result, ok := found.(T)
+	if !ok {
+		return none, fmt.Errorf("graph: Reconcile of task %q returned a %T, not a %T", t.key, found, none)
+	}
+	return result, nil
+}
+
+// guard calls fn and turns a panic into an error.
+func guard[T any](ctx context.Context, fn func(context.Context) (T, error)) (result T, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return fn(ctx)
+}
+
+// scopeTask is the key under which an interrupted node hands on, with its finished tasks, what
+// their idempotency keys are made of. NUL keeps it apart from keys of users.
+const scopeTask = "\x00scope"
+
+var errTaskTwice = errors.New("graph: task runs already")
+
+// enterTask claims a key. It returns the kept result, or whether the task was started before.
+func (c *claim) enterTask(node, key string) (kept []byte, started bool, err error) {
+	if key == "" || key == scopeTask {
+		return nil, false, fmt.Errorf("graph: task key %q: it must not be empty", key)
+	}
+	c.taskMu.Lock()
+	defer c.taskMu.Unlock()
+	t, ok := c.tasks[key]
+	if ok && t.Done {
+		return t.Value, true, nil
+	}
+	if c.running[key] {
+		return nil, false, fmt.Errorf("%w: two tasks of node %q have the key %q", errTaskTwice, node, key)
+	}
+	if c.running == nil {
+		c.running = make(map[string]bool)
+	}
+	c.running[key] = true
+	return nil, ok, nil
+}
+
+func (c *claim) leaveTask(key string) {
+	c.taskMu.Lock()
+	defer c.taskMu.Unlock()
+	delete(c.running, key)
+}
+
+// idempotencyKey is contract R25, and for keys that are not unique the step besides.
+func (c *claim) idempotencyKey(node, key string, unique bool) string {
+	h := sha256.New()
+	part := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
+	part(c.fence.Tenant)
+	part(c.session.String())
+	line, last := c.position()
+	part(strconv.FormatInt(line, 10))
+	part(key)
+	if !unique {
+		c.taskMu.Lock()
+		scope, ok := c.tasks[scopeTask]
+		c.taskMu.Unlock()
+		part(node)
+		if ok {
+			part(string(scope.Value))
+		} else {
+			part(strconv.FormatInt(last, 10))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,209 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/checkpoint"
+	"github.com/everstep-go/everstep/store"
+)
+
+// A position is a checkpoint with its document. It is never changed.
+type position struct {
+	checkpoint.Checkpoint
+	document *document
+}
+
+// snapshot is the checkpoint as callers see it.
+func (p *position) snapshot() *checkpoint.Checkpoint {
+	out := p.Checkpoint
+	out.Metadata = bytes.Clone(p.Metadata)
+	return &out
+}
+
+// A document is one link of a chain; it holds on to the link that it patches. It is never changed.
+type document struct {
+	seq    int64
+	patch  bool
+	body   []byte
+	before *document // of a patch
+}
+
+// chain returns the links that make up the document, the whole one first.
+func (d *document) chain() []*document {
+	var chain []*document
+	for ; d != nil; d = d.before {
+		chain = append(chain, d)
+	}
+	slices.Reverse(chain)
+	return chain
+}
+
+// Commit implements [store.Store].
+func (s *Store) Commit(ctx context.Context, c *store.Commit) (*store.Committed, error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	r, err := s.run(c.Tenant, c.Run)
+	if err != nil {
+		return nil, err
+	}
+	if r.repeated(c.WriteID) {
+		return cloneCommitted(r.committed), nil
+	}
+	if err := r.held(c.Fence); err != nil {
+		return nil, err
+	}
+	if c.After != r.Last || r.Waiting && len(c.Steps) > 0 {
+		return nil, store.ErrConflict
+	}
+	if r.CancelRequested && c.Status.Ended() && c.Status != checkpoint.Cancelled {
+		return nil, store.ErrCancelRequested
+	}
+	if err := s.checkNew(c.Tenant, c.Steps); err != nil {
+		return nil, err
+	}
+
+	now := s.now()
+	at := r.session.touch(now)
+	seqs := s.write(r, c.Steps, at)
+	r.LeaseUntil = now.Add(c.Lease)
+	r.Takeovers = 0
+	if c.Status.Ended() {
+		r.end(c.Status, c.ErrorCode, c.Error, at)
+	}
+	r.writeID, r.begun = c.WriteID, nil
+	r.committed = store.Committed{Line: r.Line, CreatedAt: at, Seqs: seqs}
+	return cloneCommitted(r.committed), nil
+}
+
+func cloneCommitted(c store.Committed) *store.Committed {
+	c.Seqs = slices.Clone(c.Seqs)
+	return &c
+}
+
+// checkNew returns ErrExists for a checkpoint whose id is taken.
+func (s *Store) checkNew(tenant string, steps []store.Step) error {
+	for i := range steps {
+		if s.checkpoints[key{tenant, steps[i].Checkpoint.ID}] != nil {
+			return store.ErrExists
+		}
+	}
+	return nil
+}
+
+// write puts steps on the run's line, the messages of each before its checkpoint, and moves the
+// run to the last one. It returns the checkpoints' sequences.
+func (s *Store) write(r *run, steps []store.Step, at time.Time) []int64 {
+	if len(steps) == 0 {
+		return nil
+	}
+	ses := r.session
+	var doc *document
+	switch {
+	case r.last != nil:
+		doc = r.last.document
+	case r.start != nil:
+		doc = r.start.document
+	}
+	seqs := make([]int64, 0, len(steps))
+	for i := range steps {
+		step := &steps[i]
+		for j := range step.Messages {
+			m := step.Messages[j]
+			m.SessionID, m.CheckpointID, m.CreatedAt = ses.ID, step.Checkpoint.ID, at
+			m.Line = r.Line
+			s.add(ses, m)
+		}
+		p := &position{Checkpoint: step.Checkpoint}
+		p.SessionID, p.RunID, p.CreatedAt = ses.ID, r.ID, at
+		p.Seq, p.Line = ses.next(), r.Line
+		p.Metadata = bytes.Clone(p.Metadata)
+		if d := step.Document; d != nil {
+			next := &document{seq: p.Seq, patch: d.Patch, body: bytes.Clone(d.Body)}
+			if d.Patch {
+				next.before = doc
+			}
+			doc = next
+		}
+		p.document, p.Document = doc, 0
+		if doc != nil {
+			p.Document = doc.seq
+		}
+		s.checkpoints[key{ses.Tenant, p.ID}] = p
+		ses.positions = append(ses.positions, p)
+		seqs = append(seqs, p.Seq)
+		r.last, r.Last = p, p.Seq
+	}
+	r.tasks = nil // the checkpoints hold their results now
+	if r.active() {
+		ses.head = r.last
+	}
+	return seqs
+}
+
+// SaveTask implements [store.Store].
+func (s *Store) SaveTask(ctx context.Context, t *store.SaveTask) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	r, err := s.run(t.Tenant, t.Run)
+	if err != nil {
+		return err
+	}
+	if err := r.held(t.Fence); err != nil {
+		return err
+	}
+	if t.Checkpoint != r.Last {
+		return store.ErrConflict
+	}
+	r.saveTask(t.Task)
+	r.Takeovers = 0
+	return nil
+}
+
+// saveTask keeps the tasks in the order in which Load gives them: the done ones by when they were
+// done, then those that are only started.
+func (r *run) saveTask(t store.Task) {
+	i := slices.IndexFunc(r.tasks, func(old store.Task) bool { return old.Key == t.Key })
+	if i >= 0 {
+		if r.tasks[i].Done {
+			return
+		}
+		if t.Done {
+			r.tasks = slices.Delete(r.tasks, i, i+1)
+		}
+	}
+	t.Value = bytes.Clone(t.Value)
+	switch {
+	case t.Done:
+		n := slices.IndexFunc(r.tasks, func(old store.Task) bool { return !old.Done })
+		if n < 0 {
+			n = len(r.tasks)
+		}
+		r.tasks = slices.Insert(r.tasks, n, t)
+	case i >= 0:
+		r.tasks[i] = t
+	default:
+		r.tasks = append(r.tasks, t)
+	}
+}
+
+// Checkpoint implements [store.Store].
+func (s *Store) Checkpoint(ctx context.Context, tenant string, id uuid.UUID) (*checkpoint.Checkpoint, error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	p := s.checkpoints[key{tenant, id}]
+	if p == nil {
+		return nil, &store.NotFoundError{Resource: store.CheckpointResource, ID: id}
+	}
+	return p.snapshot(), nil
+}
