@@ -15,7 +15,7 @@ import (
 )
 
 type doc struct {
-	Text  string
+	Text   string
 	Drafts int
 }
 

@@ -309,6 +309,15 @@ func TestWhatCannotBeDecodedIsNotEncoded(t *testing.T) {
 	require.ErrorContains(t, err, "year 10000")
 }
 
+func TestTimesArePrintedInUTC(t *testing.T) {
+	t.Parallel()
+	m := &message.System{Header: bare()}
+	m.CreatedAt = m.CreatedAt.In(time.FixedZone("", 2*60*60))
+	data, err := wire.Marshal(m)
+	require.NoError(t, err)
+	assert.Equal(t, `{"role":"system",`+bareHead+`,"content":"","name":null,"metadata":null}`, string(data))
+}
+
 func TestListsDecodeAndPrintEveryRole(t *testing.T) {
 	t.Parallel()
 	var in message.List

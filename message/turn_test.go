@@ -74,11 +74,14 @@ func TestTurnsWithNothingToSayAreLeftOut(t *testing.T) {
 	t.Parallel()
 	got := turns(
 		message.NewReasoning("cut off", ""), message.NewUser("a"),
+		message.NewReasoning("late", ""), message.NewTool("t", "1"), message.NewAssistant("z"),
 		message.NewReasoning("hm", ""), message.NewAssistant(""),
 		message.NewAssistant("b"), message.NewUser("c"), message.NewReasoning("last", ""),
 	)
 	assert.Equal(t, []message.Turn{
 		message.UserTurn{Parts: []message.Part{message.Text{Value: "a"}}},
+		message.UserTurn{Parts: []message.Part{message.ToolResult{CallID: "t", Content: "1"}}},
+		message.AssistantTurn{Text: "z"},
 		message.AssistantTurn{Text: "b"},
 		message.UserTurn{Parts: []message.Part{message.Text{Value: "c"}}},
 	}, got)

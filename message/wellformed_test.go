@@ -63,6 +63,9 @@ func TestWellFormedRepairsAnyHistory(t *testing.T) {
 		"an ID used again": {
 			[]message.Message{assistant("x", call("a")), tool("a", "1"), assistant("y", call("a")), user("u"), tool("a", "2")},
 			[]string{"assistant x a", "tool a: 1", "assistant y a", "tool a: 2", "user u"}},
+		"a result belongs to the last call before it": {
+			[]message.Message{assistant("x", call("a")), assistant("y", call("a")), tool("a", "1"), assistant("z", call("a"))},
+			[]string{"assistant x a", "tool a" + none, "assistant y a", "tool a: 1", "assistant z a", "tool a" + none}},
 		"an ID twice in one message": {
 			[]message.Message{user("u"), assistant("x", call("a"), call("a")), tool("a", "1"), user("v"), tool("a", "2")},
 			[]string{"user u", "assistant x a a", "tool a: 1", "tool a: 2", "user v"}},
@@ -116,9 +119,13 @@ func TestWellFormedOfWellFormedIsTheSameSliceWithoutAllocation(t *testing.T) {
 
 func TestWellFormedDoesNotLookAtWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	in := []message.Message{nil, nil, message.NewUser("u"), message.NewTool("a", "1"), message.NewUser("v")}
-	fit, _ := message.WellFormed(in, 2)
-	assert.Equal(t, []message.Message{nil, nil, in[2], in[4]}, fit)
+	in := []message.Message{
+		message.NewTool("x", "not looked at"), message.NewSystem("nor this"),
+		message.NewUser("u"), message.NewTool("a", "1"), message.NewUser("v"),
+	}
+	fit, system := message.WellFormed(in, 2)
+	assert.Equal(t, []message.Message{in[0], in[1], in[2], in[4]}, fit)
+	assert.Empty(t, system)
 	fit, _ = message.WellFormed(in[:2], 2)
 	assert.Len(t, fit, 2)
 }
@@ -164,7 +171,6 @@ func FuzzWellFormed(f *testing.F) {
 		}
 		last := -1                         // order of what is no result
 		seen := map[message.Message]bool{} // nothing twice
-		latest := map[string]int{}         // the last call of an ID, by position
 		for i := 0; i < len(fit); i++ {
 			m := fit[i]
 			at, known := position[m]
@@ -175,9 +181,6 @@ func FuzzWellFormed(f *testing.F) {
 				require.NotEqual(t, message.RoleTool, m.Role(), "message %d is a stray result", i)
 				require.NotEqual(t, message.RoleSystem, m.Role())
 				continue
-			}
-			for _, c := range a.ToolCalls {
-				latest[c.ID] = at
 			}
 			for _, c := range a.ToolCalls {
 				i++

@@ -92,8 +92,5 @@ func FuzzApplyingADiffGivesTheOtherDocument(f *testing.F) {
 		got, err := p.Apply(a, nil)
 		require.NoError(t, err)
 		require.True(t, state.Equal(got, b), "%s is not %s", got, b)
-		again, ok := state.Diff(got, b)
-		require.True(t, ok)
-		require.Empty(t, again)
 	})
 }

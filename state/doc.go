@@ -18,7 +18,7 @@
 //   - RFC 6902 and 6901 hold strictly: no negative index, no index with a leading zero, a test for null
 //     fails where nothing is, the empty key can be addressed.
 //   - A patch or document past the [Limits] is an error that is [ErrLimit]; no input exhausts the stack.
-//   - An object that repeats a key has the last value (R41 of the contract).
+//   - An object that repeats a key has the last value.
 //   - All functions are safe for concurrent use, also on the same patch and document, as long as nobody
 //     changes them.
 //

@@ -68,6 +68,8 @@ func TestCleanSaysWhatIsWrongAndWhere(t *testing.T) {
 		"an unknown escape":        {`"\x"`, wire.ErrSyntax, 2},
 		"a short unicode escape":   {`"\u12"`, wire.ErrSyntax, 1},
 		"a control character":      {"\"\x00\"", wire.ErrSyntax, 1},
+		"a line end in text":       {"\"\n\"", wire.ErrSyntax, 1},
+		"the last control":         {"\"\x1f\"", wire.ErrSyntax, 1},
 		"NUL between values":       {"[1\x00]", wire.ErrSyntax, 2},
 		"bad UTF-8 in text":        {"\"a\xff\"", wire.ErrUTF8, 2},
 		"bad UTF-8 in a key":       {"{\"\xc3\":1}", wire.ErrUTF8, 2},

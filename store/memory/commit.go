@@ -12,10 +12,12 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
-// A position is a checkpoint with its document. It is never changed.
+// A position is a checkpoint with its document and the tasks kept under it. But for the tasks it
+// is never changed.
 type position struct {
 	checkpoint.Checkpoint
 	document *document
+	tasks    []store.Task
 }
 
 // snapshot is the checkpoint as callers see it.
@@ -71,7 +73,7 @@ func (s *Store) Commit(ctx context.Context, c *store.Commit) (*store.Committed, 
 
 	now := s.now()
 	at := r.session.touch(now)
-	seqs := s.write(r, c.Steps, at)
+	seqs := s.write(r, c.Steps, c.Tasks, c.Status, at)
 	r.LeaseUntil = now.Add(c.Lease)
 	r.Takeovers = 0
 	if c.Status.Ended() {
@@ -98,11 +100,8 @@ func (s *Store) checkNew(tenant string, steps []store.Step) error {
 }
 
 // write puts steps on the run's line, the messages of each before its checkpoint, and moves the
-// run to the last one. It returns the checkpoints' sequences.
-func (s *Store) write(r *run, steps []store.Step, at time.Time) []int64 {
-	if len(steps) == 0 {
-		return nil
-	}
+// run to the last one, with the tasks. It returns the checkpoints' sequences.
+func (s *Store) write(r *run, steps []store.Step, tasks []store.Task, status checkpoint.Status, at time.Time) []int64 {
 	ses := r.session
 	var doc *document
 	switch {
@@ -110,6 +109,9 @@ func (s *Store) write(r *run, steps []store.Step, at time.Time) []int64 {
 		doc = r.last.document
 	case r.start != nil:
 		doc = r.start.document
+	}
+	if r.last != nil && (len(steps) > 0 || status.Ended()) {
+		r.last.tasks = nil // the new checkpoints hold their results, or nobody needs them
 	}
 	seqs := make([]int64, 0, len(steps))
 	for i := range steps {
@@ -140,7 +142,12 @@ func (s *Store) write(r *run, steps []store.Step, at time.Time) []int64 {
 		seqs = append(seqs, p.Seq)
 		r.last, r.Last = p, p.Seq
 	}
-	r.tasks = nil // the checkpoints hold their results now
+	if r.last == nil {
+		return seqs
+	}
+	for _, t := range tasks {
+		r.last.saveTask(t)
+	}
 	if r.active() {
 		ses.head = r.last
 	}
@@ -160,38 +167,38 @@ func (s *Store) SaveTask(ctx context.Context, t *store.SaveTask) error {
 	if err := r.held(t.Fence); err != nil {
 		return err
 	}
-	if t.Checkpoint != r.Last {
+	if r.last == nil || t.Checkpoint != r.Last {
 		return store.ErrConflict
 	}
-	r.saveTask(t.Task)
+	r.last.saveTask(t.Task)
 	r.Takeovers = 0
 	return nil
 }
 
 // saveTask keeps the tasks in the order in which Load gives them: the done ones by when they were
 // done, then those that are only started.
-func (r *run) saveTask(t store.Task) {
-	i := slices.IndexFunc(r.tasks, func(old store.Task) bool { return old.Key == t.Key })
+func (p *position) saveTask(t store.Task) {
+	i := slices.IndexFunc(p.tasks, func(old store.Task) bool { return old.Key == t.Key })
 	if i >= 0 {
-		if r.tasks[i].Done {
+		if p.tasks[i].Done {
 			return
 		}
 		if t.Done {
-			r.tasks = slices.Delete(r.tasks, i, i+1)
+			p.tasks = slices.Delete(p.tasks, i, i+1)
 		}
 	}
 	t.Value = bytes.Clone(t.Value)
 	switch {
 	case t.Done:
-		n := slices.IndexFunc(r.tasks, func(old store.Task) bool { return !old.Done })
+		n := slices.IndexFunc(p.tasks, func(old store.Task) bool { return !old.Done })
 		if n < 0 {
-			n = len(r.tasks)
+			n = len(p.tasks)
 		}
-		r.tasks = slices.Insert(r.tasks, n, t)
+		p.tasks = slices.Insert(p.tasks, n, t)
 	case i >= 0:
-		r.tasks[i] = t
+		p.tasks[i] = t
 	default:
-		r.tasks = append(r.tasks, t)
+		p.tasks = append(p.tasks, t)
 	}
 }
 

@@ -55,10 +55,6 @@ func (s *Store) load(l *store.Load) (*store.Position, *position, []*store.Messag
 			p = ses.head
 		}
 		out.Run = r.snapshot()
-		for _, t := range r.tasks {
-			t.Value = bytes.Clone(t.Value)
-			out.Tasks = append(out.Tasks, t)
-		}
 	default:
 		var err error
 		if ses, err = s.session(l.Tenant, l.Session); err != nil {
@@ -70,6 +66,12 @@ func (s *Store) load(l *store.Load) (*store.Position, *position, []*store.Messag
 			if p == nil || p.SessionID != ses.ID {
 				return nil, nil, nil, &store.NotFoundError{Resource: store.CheckpointResource, ID: l.Checkpoint}
 			}
+		}
+	}
+	if p != nil {
+		for _, t := range p.tasks {
+			t.Value = bytes.Clone(t.Value)
+			out.Tasks = append(out.Tasks, t)
 		}
 	}
 	out.Session = ses.snapshot()

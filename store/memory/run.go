@@ -20,7 +20,6 @@ type run struct {
 	session *session
 	start   *position // what it was built on; nil in a session without checkpoints
 	last    *position // its last checkpoint; nil if it has none
-	tasks   []store.Task
 
 	// The last write and what it returned, to recognise one that is repeated.
 	writeID   uuid.UUID
@@ -68,7 +67,7 @@ func (r *run) activate() {
 func (r *run) end(status checkpoint.Status, code, text string, at time.Time) {
 	ses := r.session
 	r.Status, r.ErrorCode, r.Error, r.UpdatedAt = status, code, text, at
-	r.Params, r.tasks = nil, nil
+	r.Params = nil
 	if r.Waiting {
 		r.Waiting = false
 		ses.waiting = slices.DeleteFunc(ses.waiting, func(w *run) bool { return w == r })
@@ -123,7 +122,7 @@ func (s *Store) Begin(ctx context.Context, b *store.Begin) (*store.Begun, error)
 		wait = true
 	}
 	if !wait {
-		if err := checkFrom(b, ses, branch); err != nil {
+		if err := checkFrom(b, s.sessions[k], branch); err != nil {
 			return nil, err
 		}
 		if err := s.checkNew(b.Tenant, b.Steps); err != nil {
@@ -133,6 +132,7 @@ func (s *Store) Begin(ctx context.Context, b *store.Begin) (*store.Begun, error)
 
 	s.sessions[k] = ses
 	at := ses.touch(now)
+	ses.UpdatedAt = at
 	r := &run{
 		Run: store.Run{
 			Tenant: b.Tenant, ID: b.Run, Session: b.Session, Graph: b.Graph,
@@ -157,19 +157,23 @@ func (s *Store) Begin(ctx context.Context, b *store.Begin) (*store.Begun, error)
 		r.activate()
 	}
 	if !wait {
-		r.committed.Seqs = s.write(r, b.Steps, at)
+		r.committed.Seqs = s.write(r, b.Steps, b.Tasks, b.Status, at)
 		if b.Status.Ended() {
 			r.end(b.Status, b.ErrorCode, b.Error, at)
 		}
 	}
 	r.committed.Line = r.Line
-	r.begun = &store.Begun{Committed: r.committed, Waiting: wait, Branch: branch, Seq: r.Seq}
+	r.begun = &store.Begun{Committed: r.committed, Waiting: wait, Branch: branch, Seq: r.Seq, Base: ses.Base}
 	return cloneBegun(r.begun), nil
 }
 
-// checkFrom returns ErrConflict if the session moved on since the run's start was loaded.
+// checkFrom returns ErrConflict if the session moved on since the run's start was loaded. A
+// session that does not exist is nil.
 func checkFrom(b *store.Begin, ses *session, branch bool) error {
-	now := ses.snapshot()
+	var now store.Session
+	if ses != nil {
+		now = ses.snapshot()
+	}
 	if b.From.Base != now.Base || !branch && b.From.Head != now.Head {
 		return store.ErrConflict
 	}
@@ -280,7 +284,7 @@ func (s *Store) Release(ctx context.Context, f store.Fence) error {
 	if err := r.held(f); err != nil {
 		return err
 	}
-	r.Owner, r.LeaseUntil = uuid.Nil, s.now()
+	r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, s.now(), false
 	r.Takeovers = max(r.Takeovers-1, 0)
 	return nil
 }

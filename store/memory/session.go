@@ -18,7 +18,7 @@ type session struct {
 	store.Session // Head is kept in head, and filled in by snapshot
 
 	seq   int64     // the last sequence that was given
-	stamp time.Time // the last created time that was given
+	stamp time.Time // the time of what was written last
 
 	head      *position // nil: no checkpoint to continue from
 	lines     []checkpoint.Line
@@ -31,7 +31,7 @@ type session struct {
 
 func newSession(k key, at time.Time) *session {
 	return &session{
-		Session: store.Session{Tenant: k.tenant, ID: k.id, CreatedAt: at, UpdatedAt: at},
+		Session: store.Session{Tenant: k.tenant, ID: k.id, CreatedAt: at, UpdatedAt: at, Base: at.UnixNano()},
 		stamp:   at,
 		onLine:  map[int64][]*store.Message{},
 	}
@@ -46,13 +46,12 @@ func (ses *session) snapshot() store.Session {
 	return s
 }
 
-// touch returns the created time for what is written now, and notes that the session was used.
-// A clock that went back does not bring the times out of the order of the sequences.
+// touch returns the created time for what is written now. A clock that went back does not bring
+// the times out of the order of the sequences.
 func (ses *session) touch(now time.Time) time.Time {
 	if now.After(ses.stamp) {
 		ses.stamp = now
 	}
-	ses.UpdatedAt = ses.stamp
 	return ses.stamp
 }
 
@@ -149,7 +148,8 @@ func (s *Store) DeleteSession(ctx context.Context, tenant string, id uuid.UUID) 
 	return nil
 }
 
-// Prune implements [store.Store]. The sessions unused for longest go first.
+// Prune implements [store.Store]. A session is used by everything that is written in it, not only
+// by the start of a run. The sessions unused for longest go first.
 func (s *Store) Prune(ctx context.Context, p *store.Prune) (int, error) {
 	if err := s.lock(ctx); err != nil {
 		return 0, err
@@ -157,12 +157,12 @@ func (s *Store) Prune(ctx context.Context, p *store.Prune) (int, error) {
 	defer s.mu.Unlock()
 	var old []*session
 	for k, ses := range s.sessions {
-		if (p.Tenant == "" || p.Tenant == k.tenant) && ses.UpdatedAt.Before(p.Before) && !slices.ContainsFunc(ses.runs, (*run).running) {
+		if (p.Tenant == "" || p.Tenant == k.tenant) && ses.stamp.Before(p.Before) && !slices.ContainsFunc(ses.runs, (*run).running) {
 			old = append(old, ses)
 		}
 	}
 	slices.SortFunc(old, func(a, b *session) int {
-		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+		return cmp.Or(a.stamp.Compare(b.stamp), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	old = old[:min(len(old), max(p.Limit, 0))]
 	for _, ses := range old {

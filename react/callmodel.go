@@ -1,0 +1,314 @@
+package react
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/message"
+)
+
+// callModel streams one reply of the model and appends it to the conversation (contract 3.2).
+type callModel struct {
+	agent *Agent
+
+	CallTools graph.Edge[callModel, callTools] `when:"the reply has calls"`
+	Exit      graph.Edge[callModel, exit]      `when:"the reply is the answer"`
+}
+
+func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callModel], error) {
+	var none graph.Next[callModel]
+	s = begin(ctx, s)
+	if !s.answerable() {
+		return s, none, errors.New("react: it is not the model's turn: the conversation ends neither in a user message nor in a tool result")
+	}
+	c, err := n.agent.prepare(ctx, &s)
+	if err != nil {
+		return s, none, graph.Fail(CodeModelError, "the model could not be asked", err)
+	}
+	out := &reply{ctx: ctx, agent: n.agent}
+	err = out.stream(c)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		// What was said up to here stays (contract R14, R33).
+		if partial := out.partial(); len(partial) > 0 {
+			graph.Keep(ctx, s.append(partial...))
+		}
+		return s, none, context.Cause(ctx)
+	case errors.Is(err, errModelTimeout) || errors.Is(err, errModelIdle):
+		return s, none, graph.Fail(CodeModelTimeout, "the model did not answer in time", err)
+	case err != nil:
+		return s, none, graph.Fail(CodeModelError, "the model call failed", err)
+	}
+	messages, calls, err := out.messages(&s)
+	if err != nil {
+		return s, none, graph.Fail(CodeModelError, err.Error(), err)
+	}
+	s = s.append(messages...)
+	if len(calls) > 0 {
+		return s, n.CallTools.Next(), nil
+	}
+	return s, n.Exit.Next(), nil
+}
+
+// prepare decides everything about the next model call. It notes in the state what it learned
+// about the conversation.
+func (a *Agent) prepare(ctx context.Context, s *State) (*call, error) {
+	config := cmp.Or(s.Model, &ModelConfig{})
+	model, name := a.modelFor(config.Override)
+	if model == nil {
+		return nil, fmt.Errorf("react: unknown provider %q", config.Override.Provider)
+	}
+	req := &message.Request{Model: name, Params: a.config.Params, Tools: a.offered(s)}
+	if o := config.Override; o != nil {
+		if a.config.AllowModel != nil && !a.config.AllowModel(cmp.Or(o.Provider, a.config.Provider), name) {
+			return nil, fmt.Errorf("react: model %q: %w", name, message.ErrModelNotAllowed)
+		}
+		if o.InferenceParams != nil {
+			req.Params = o.InferenceParams.Over(req.Params)
+		}
+	}
+	fit, system := message.WellFormed(s.Messages, s.fit)
+	if len(fit) == len(s.Messages) && len(fit) > 0 && &fit[0] == &s.Messages[0] {
+		s.fit = len(fit)
+	}
+	prompt, err := a.prompt(ctx, s, req.Tools)
+	if err != nil {
+		return nil, err
+	}
+	if prompt != "" {
+		system = slices.Insert(system, 0, prompt)
+	}
+	req.System = strings.Join(system, "\n")
+	if req.Messages, err = a.compact(ctx, fit, req.System); err != nil {
+		return nil, err
+	}
+	c := &call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
+	if config.Timeout > 0 {
+		c.timeout = time.Duration(config.Timeout) * time.Millisecond
+	}
+	if config.Retry != nil {
+		c.retry = config.Retry
+	}
+	return c, nil
+}
+
+// offered are the tools that the model is shown: the client's, then those of the agent that it
+// is allowed to use, always in the same order. Where names collide the agent's tool wins, as it
+// does when it is called.
+func (a *Agent) offered(s *State) []message.ToolSpec {
+	var specs []message.ToolSpec
+	for _, t := range s.Tools {
+		if !a.hasTool(t.Name) {
+			specs = append(specs, t)
+		}
+	}
+	have := granted(a.config.CapabilityPolicy, a.config.Capabilities, s.CapabilityOverride)
+	for _, r := range a.order {
+		if allowed(r.spec.Capabilities, have) {
+			specs = append(specs, r.spec.ToolSpec)
+		}
+	}
+	return specs
+}
+
+func (a *Agent) prompt(ctx context.Context, s *State, tools []message.ToolSpec) (string, error) {
+	if a.config.Prompt == nil {
+		return "", nil
+	}
+	info, _ := graph.InfoFrom(ctx)
+	skills := a.config.Skills
+	if skills == nil {
+		skills = []Skill{}
+	}
+	text, err := a.config.Prompt.Render(ctx, PromptVars{
+		AgentName: a.config.Name, Skills: skills, ContextVars: s.ContextVars,
+		CurrentDatetime: time.Now().UTC().Format(time.RFC3339),
+		TenantID:        info.Tenant, SessionID: info.Session.String(), RunID: info.Run.String(),
+		Tools: tools, Messages: s.Messages, State: s.Context,
+	})
+	if err != nil {
+		return "", fmt.Errorf("react: prompt: %w", err)
+	}
+	return text, nil
+}
+
+// compact leaves out what does not fit into the budget.
+func (a *Agent) compact(ctx context.Context, messages []message.Message, system string) ([]message.Message, error) {
+	budget := a.config.Budget.limit()
+	if a.config.Compaction == nil || budget == 0 {
+		return messages, nil
+	}
+	budget -= a.config.Tokens.Count(message.NewSystem(system))
+	total := 0
+	for _, m := range messages {
+		total += a.config.Tokens.Count(m)
+	}
+	if total <= budget {
+		return messages, nil
+	}
+	shorter, err := a.config.Compaction.Compact(ctx, messages, max(budget, 0), a.config.Tokens)
+	if err != nil {
+		return nil, fmt.Errorf("react: compaction: %w", err)
+	}
+	// Whatever the strategy did, the request has to be one.
+	shorter, _ = message.WellFormed(shorter, 0)
+	return shorter, nil
+}
+
+// reply takes in the deltas of a reply: it says them, and collects them.
+type reply struct {
+	ctx       context.Context
+	agent     *Agent
+	collected message.Collector
+	whole     message.Reply // once the stream has ended
+
+	text     uuid.UUID // id of the assistant message
+	speaking bool
+	blocks   []*block
+	thinking bool // the last block is open
+}
+
+// block is one block of reasoning: a message of its own.
+type block struct {
+	id        uuid.UUID
+	text      strings.Builder
+	signature string
+}
+
+// stream makes the call and takes in its reply. However it ends, panics too, what it opened is
+// closed.
+func (r *reply) stream(c *call) (err error) {
+	ctx, end := graph.Observe(r.ctx, graph.ModelOperation, c.request.Model)
+	defer func() {
+		r.close()
+		r.whole = r.collected.Reply()
+		end(graph.Outcome{Err: err, Detail: r.whole.Usage})
+	}()
+	return c.stream(ctx, r.add)
+}
+
+func (r *reply) add(d message.Delta) {
+	if r.text == uuid.Nil {
+		r.text = uuid.New()
+	}
+	r.collected.Add(d)
+	switch d := d.(type) {
+	case message.TextDelta:
+		if d.Text == "" {
+			return
+		}
+		if !r.speaking {
+			r.speaking = true
+			graph.Emit(r.ctx, event.TextMessageStart{MessageID: r.text})
+		}
+		graph.Emit(r.ctx, event.TextMessageContent{MessageID: r.text, Delta: d.Text})
+	case message.ReasoningDelta:
+		if d.Text != "" {
+			r.think(d.Text)
+		}
+	case message.ReasoningDone:
+		if !r.thinking {
+			if d.Text == "" && d.Signature == "" {
+				return
+			}
+			r.think(d.Text)
+		}
+		r.blocks[len(r.blocks)-1].signature = d.Signature
+		r.unthink()
+	}
+}
+
+func (r *reply) think(text string) {
+	if !r.thinking {
+		r.thinking = true
+		b := &block{id: uuid.New()}
+		r.blocks = append(r.blocks, b)
+		graph.Emit(r.ctx, event.ReasoningStart{MessageID: b.id})
+		graph.Emit(r.ctx, event.ReasoningMessageStart{MessageID: b.id})
+	}
+	if text != "" {
+		b := r.blocks[len(r.blocks)-1]
+		b.text.WriteString(text)
+		graph.Emit(r.ctx, event.ReasoningMessageContent{MessageID: b.id, Delta: text})
+	}
+}
+
+// unthink ends the open block of reasoning.
+func (r *reply) unthink() {
+	b := r.blocks[len(r.blocks)-1]
+	graph.Emit(r.ctx, event.ReasoningMessageEnd{MessageID: b.id})
+	if b.signature != "" {
+		graph.Emit(r.ctx, event.ReasoningSignature{MessageID: b.id, Subtype: "message", EntityID: b.id.String(), Value: b.signature})
+	}
+	graph.Emit(r.ctx, event.ReasoningEnd{MessageID: b.id})
+	r.thinking = false
+}
+
+// close ends what is open.
+func (r *reply) close() {
+	if r.thinking {
+		r.unthink()
+	}
+	if r.speaking {
+		graph.Emit(r.ctx, event.TextMessageEnd{MessageID: r.text})
+		r.speaking = false
+	}
+}
+
+// messages returns the reply as messages, reasoning first, and its calls.
+func (r *reply) messages(s *State) ([]message.Message, []message.ToolCall, error) {
+	calls := r.whole.ToolCalls
+	if len(calls) > r.agent.config.MaxToolCalls {
+		return nil, nil, fmt.Errorf("the reply has %d tool calls, more than %d", len(calls), r.agent.config.MaxToolCalls)
+	}
+	for i := range calls {
+		// Results, and the idempotency keys of tools, are told apart by call ids: some
+		// providers number the calls of each reply anew.
+		if s.caller(calls[i].ID) != uuid.Nil {
+			calls[i].ID = "call_" + uuid.NewString()
+		}
+	}
+	if calls == nil {
+		calls = []message.ToolCall{}
+	}
+	return append(r.reasoning(), &message.Assistant{
+		Header: message.Header{ID: r.text, Name: r.agent.config.Name}, Content: r.whole.Text, ToolCalls: calls,
+	}), calls, nil
+}
+
+func (r *reply) reasoning() []message.Message {
+	messages := make([]message.Message, 0, len(r.blocks)+1)
+	for _, b := range r.blocks {
+		messages = append(messages, &message.Reasoning{
+			Header: message.Header{ID: b.id, Name: r.agent.config.Name}, Content: b.text.String(), Signature: b.signature,
+		})
+	}
+	return messages
+}
+
+// partialMetadata marks a message that was cut off (contract R33).
+var partialMetadata = json.RawMessage(`{"partial":true}`)
+
+// partial returns what arrived of a reply that was cut off, without its calls.
+func (r *reply) partial() []message.Message {
+	messages := r.reasoning()
+	if text := r.whole.Text; text != "" {
+		messages = append(messages, &message.Assistant{
+			Header: message.Header{ID: r.text, Name: r.agent.config.Name}, Content: text, ToolCalls: []message.ToolCall{},
+		})
+	}
+	for _, m := range messages {
+		m.Head().Metadata = partialMetadata
+	}
+	return messages
+}

@@ -1,0 +1,159 @@
+package react
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/wire"
+	"github.com/everstep-go/everstep/message"
+	"github.com/everstep-go/everstep/state"
+)
+
+// Input is what a run is started with. Every field may be left out.
+type Input struct {
+	// Tenant the session belongs to. Default: graph.DefaultTenant.
+	Tenant string
+	// Session to run in; one that does not exist is created, [uuid.Nil] means a new one.
+	Session uuid.UUID
+	// Run is the id of the run, which must be new; [uuid.Nil] means any.
+	Run uuid.UUID
+	// Checkpoint of the session to start from instead of its latest state.
+	Checkpoint uuid.UUID
+
+	// Messages are appended to the conversation: of users, of the system, and results of
+	// client tools. One whose id the conversation has already is skipped.
+	Messages []message.Message
+	// Context is a JSON object whose members replace those of the context.
+	Context json.RawMessage
+	// Resume answers what an interrupted run asked: an object keyed by the ids of the
+	// questions, or if there is only one, its answer.
+	Resume json.RawMessage
+
+	// These replace what the session has; given as nil they clear it.
+	Model              Optional[*ModelConfig]
+	CapabilityOverride Optional[*CapabilityOverride]
+	ContextVars        Optional[[]ContextVar]
+	Tools              Optional[[]message.ToolSpec]
+
+	// OnBusy says what to do if the session has an active run. Default: the agent's.
+	OnBusy graph.OnBusy
+}
+
+// Ask returns an input with one user message in a session.
+func Ask(session uuid.UUID, text string) Input {
+	return Input{Session: session, Messages: []message.Message{message.NewUser(text)}}
+}
+
+// update checks the input and returns the update that it is.
+func (a *Agent) update(in Input) (*Update, error) {
+	var faults []FieldError
+	fault := func(code, field, format string, args ...any) {
+		faults = append(faults, FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	u := &Update{
+		Messages: in.Messages, Model: in.Model, CapabilityOverride: in.CapabilityOverride,
+		ContextVars: in.ContextVars, Tools: in.Tools,
+	}
+	seen := map[uuid.UUID]bool{}
+	for i, m := range in.Messages {
+		if m == nil {
+			fault("unknown", fmt.Sprintf("messages[%d]", i), "is nil")
+			continue
+		}
+		switch m.Role() {
+		case message.RoleSystem, message.RoleUser, message.RoleTool:
+		default:
+			fault("unknown", fmt.Sprintf("messages[%d].role", i), "a %s message is made by a run; send system, user or tool messages", m.Role())
+		}
+		if id := m.Head().ID; id != uuid.Nil {
+			if seen[id] {
+				fault("unique", fmt.Sprintf("messages[%d].id", i), "%s occurs twice", id)
+			}
+			seen[id] = true
+		}
+		if _, err := message.EncodeBody(m); err != nil {
+			fault("pattern", fmt.Sprintf("messages[%d]", i), "%v", err)
+		}
+	}
+	if answers(in.Resume) && hasRole(withoutNil(in.Messages), message.RoleUser) {
+		fault("conflict", "messages", "a run brings either an answer or a new user message")
+	}
+	if len(in.Context) > 0 {
+		context, err := wire.Clean(in.Context)
+		if err == nil {
+			u.Context, err = state.Merge(context)
+		}
+		if err != nil {
+			fault("pattern", "context", "must be a JSON object: %v", err)
+		} else if len(context) > maxContext {
+			fault("length", "context", "is longer than %d bytes", maxContext)
+		}
+	}
+	if m, _ := in.Model.Get(); m != nil {
+		a.checkModel(m, fault)
+	}
+	if o, _ := in.CapabilityOverride.Get(); !a.config.CapabilityPolicy.permits(o) {
+		fault("conflict", "capability_override", "the agent's capabilities are locked")
+	}
+	tools, _ := in.Tools.Get()
+	names := map[string]bool{}
+	for i, t := range tools {
+		field := fmt.Sprintf("tools[%d].", i)
+		switch {
+		case !toolName.MatchString(t.Name):
+			fault("pattern", field+"name", "%q must match %s", t.Name, toolName)
+		case names[t.Name]:
+			fault("unique", field+"name", "%q occurs twice", t.Name)
+		}
+		names[t.Name] = true
+		if p := bytes.TrimSpace(t.Parameters); len(p) == 0 || p[0] != '{' || !json.Valid(p) {
+			fault("pattern", field+"parameters", "must be a JSON schema, an object")
+		}
+	}
+	if len(faults) > 0 {
+		return nil, &InputError{Fields: faults}
+	}
+	return u, nil
+}
+
+func (a *Agent) checkModel(m *ModelConfig, fault func(code, field, format string, args ...any)) {
+	if o := m.Override; o != nil {
+		provider, name := a.modelFor(o)
+		if provider == nil {
+			fault("unknown", "model.override.provider", "%q is no provider of this agent", o.Provider)
+		} else if a.config.AllowModel != nil && !a.config.AllowModel(o.Provider, name) {
+			fault("unknown", "model.override.model", "%q is not allowed", name)
+		}
+	}
+	if m.Timeout < 0 {
+		fault("range", "model.timeout", "must be positive")
+	}
+	if r := m.Retry; r != nil {
+		if r.MaxAttempts < 1 {
+			fault("range", "model.retry.max_attempts", "must be at least 1")
+		}
+		if r.InitialBackoff < 0 || r.MaxBackoff < 0 {
+			fault("range", "model.retry", "backoffs must not be negative")
+		}
+	}
+}
+
+// answers reports whether a resume payload holds an answer: null is none.
+func answers(resume json.RawMessage) bool {
+	resume = bytes.TrimSpace(resume)
+	return len(resume) > 0 && !bytes.Equal(resume, []byte("null"))
+}
+
+func withoutNil(messages []message.Message) []message.Message {
+	var out []message.Message
+	for _, m := range messages {
+		if m != nil {
+			out = append(out, m)
+		}
+	}
+	return out
+}
