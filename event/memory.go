@@ -18,16 +18,31 @@ type MemoryOptions struct {
 	// Keep is how long the log of a run that has ended is kept. Zero means a minute; a negative time
 	// drops it at once, except for those who observe it already.
 	Keep time.Duration
+	// KeepBytes bounds the logs of all runs that have ended, together: past it those go first that
+	// ended first. Zero means 16 MiB.
+	KeepBytes int
 }
 
 // Memory is a [Bus] within one process: one log per run, read by each observer at its own pace.
 type Memory struct {
-	bytes int
-	keep  time.Duration
+	bytes     int
+	keep      time.Duration
+	keepBytes int
 
 	mu     sync.RWMutex // guards what follows; never held together with the mutex of a log
 	logs   map[runKey]*log
 	closed bool
+	ended  []endedLog  // in the order in which they ended
+	total  int         // bytes of ended
+	timer  *time.Timer // sweeps when the first of ended is due; nil if there is none
+}
+
+// endedLog is the log of a run that has ended.
+type endedLog struct {
+	key   runKey
+	log   *log
+	bytes int
+	until time.Time
 }
 
 type runKey struct {
@@ -37,15 +52,18 @@ type runKey struct {
 
 var _ Bus = (*Memory)(nil)
 
-// NewMemory returns an empty bus. Close it to release the timers of ended runs.
+// NewMemory returns an empty bus. Close it to release the timer of ended runs.
 func NewMemory(opts *MemoryOptions) *Memory {
-	m := &Memory{bytes: 4 << 20, keep: time.Minute, logs: map[runKey]*log{}}
+	m := &Memory{bytes: 4 << 20, keep: time.Minute, keepBytes: 16 << 20, logs: map[runKey]*log{}}
 	if opts != nil {
 		if opts.Bytes > 0 {
 			m.bytes = opts.Bytes
 		}
 		if opts.Keep != 0 {
 			m.keep = opts.Keep
+		}
+		if opts.KeepBytes > 0 {
+			m.keepBytes = opts.KeepBytes
 		}
 	}
 	return m
@@ -86,17 +104,43 @@ func (m *Memory) Publish(e Event) {
 	if l == nil || !l.append(e, m.bytes) {
 		return
 	}
-	// Here e was the terminal event. It is appended once, so there is one timer.
-	if m.keep < 0 {
-		m.forget(key, l)
-		return
-	}
-	l.expire(time.AfterFunc(m.keep, func() { m.forget(key, l) }))
-}
-
-func (m *Memory) forget(key runKey, l *log) {
+	// Here e was the terminal event.
+	l.mu.Lock()
+	bytes := l.bytes
+	l.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ended = append(m.ended, endedLog{key, l, bytes, time.Now().Add(m.keep)})
+	m.total += bytes
+	m.sweep()
+}
+
+// sweep drops the logs of ended runs that are due or too many. The caller holds mu.
+func (m *Memory) sweep() {
+	now := time.Now()
+	for len(m.ended) > 0 && (m.total > m.keepBytes || !m.ended[0].until.After(now)) {
+		first := m.ended[0]
+		m.ended[0] = endedLog{}
+		m.ended = m.ended[1:]
+		m.total -= first.bytes
+		m.forget(first.key, first.log)
+	}
+	if len(m.ended) == 0 || m.closed {
+		m.ended = nil
+		return
+	}
+	if m.timer == nil {
+		m.timer = time.AfterFunc(m.ended[0].until.Sub(now), func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.timer = nil
+			m.sweep()
+		})
+	}
+}
+
+// forget removes a log. The caller holds mu.
+func (m *Memory) forget(key runKey, l *log) {
 	if m.logs[key] == l {
 		delete(m.logs, key)
 	}
@@ -107,7 +151,9 @@ func (m *Memory) forget(key runKey, l *log) {
 func (m *Memory) Drop(tenant string, run uuid.UUID) {
 	key := runKey{tenant, run}
 	if l, _ := m.find(key); l != nil {
+		m.mu.Lock()
 		m.forget(key, l)
+		m.mu.Unlock()
 		l.end(ErrNoLog)
 	}
 }
@@ -117,7 +163,10 @@ func (m *Memory) Drop(tenant string, run uuid.UUID) {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	logs := m.logs
-	m.logs, m.closed = nil, true
+	m.logs, m.ended, m.closed = nil, nil, true
+	if m.timer != nil {
+		m.timer.Stop()
+	}
 	m.mu.Unlock()
 	for _, l := range logs {
 		l.end(ErrClosed)
@@ -152,7 +201,6 @@ type log struct {
 	ended  bool          // the terminal event is in
 	err    error         // how observers end who have seen everything, if not by the terminal event
 	wake   chan struct{} // closed at the next change; nil while nobody waits
-	timer  *time.Timer   // drops the log from the bus
 }
 
 // append reports whether e was taken and is the terminal event.
@@ -194,21 +242,10 @@ func (l *log) broadcast() {
 	}
 }
 
-func (l *log) expire(t *time.Timer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.timer = t; l.err != nil { // closed in between
-		t.Stop()
-	}
-}
-
 func (l *log) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.err = err
-	if l.timer != nil {
-		l.timer.Stop()
-	}
 	l.broadcast()
 }
 

@@ -496,3 +496,28 @@ func BenchmarkObserve(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/event")
 }
+
+func TestLogsOfEndedRunsAreKeptWithinTheirBytesTheLatestOnes(t *testing.T) {
+	t.Parallel()
+	m := event.NewMemory(&event.MemoryOptions{KeepBytes: 10_000})
+	t.Cleanup(func() { _ = m.Close() })
+	runs := make([]uuid.UUID, 100)
+	for i := range runs {
+		runs[i] = uuid.New()
+		m.Publish(event.Event{Seq: 1, Run: runs[i], Data: event.TextMessageContent{Delta: strings.Repeat("x", 1000)}})
+		m.Publish(event.Event{Seq: 2, Run: runs[i], Data: event.RunFinished{Status: "completed"}})
+	}
+	kept := 0
+	for i, run := range runs {
+		for _, err := range m.Subscribe(t.Context(), "", run, 0) {
+			if err == nil {
+				kept++
+				require.Greater(t, i, 80, "the first to end go first")
+			} else {
+				require.ErrorIs(t, err, event.ErrNoLog)
+			}
+		}
+	}
+	require.NotZero(t, kept)
+	require.Less(t, kept/2*1000, 10_000)
+}

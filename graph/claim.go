@@ -164,7 +164,7 @@ func (c *claim) write(o outcome) (err error) {
 	}
 	if err != nil {
 		if !errors.Is(err, store.ErrCancelRequested) {
-			c.failed = err
+			c.fail(err)
 		}
 		return err
 	}
@@ -250,6 +250,15 @@ func decided(err error) bool {
 	return false
 }
 
+// fail notes that a write failed, and stops what runs: nothing more can be kept. The caller
+// holds writeMu.
+func (c *claim) fail(err error) {
+	c.failed = err
+	if !errors.Is(err, errWaiting) {
+		c.cancel(err)
+	}
+}
+
 // saveTask keeps a task under the last checkpoint.
 func (c *claim) saveTask(t store.Task) error {
 	if c.store != nil {
@@ -263,10 +272,10 @@ func (c *claim) saveTask(t store.Task) error {
 		err = c.persist("SaveTask", func(ctx context.Context) error { return c.store.SaveTask(ctx, save) })
 		if err != nil {
 			c.writeMu.Lock()
+			defer c.writeMu.Unlock()
 			if c.failed == nil {
-				c.failed = err
+				c.fail(err)
 			}
-			c.writeMu.Unlock()
 			return err
 		}
 	}

@@ -120,6 +120,9 @@ func (x *execution[S]) step(c checkpoint.Checkpoint, after S, repeatable bool) e
 	if x.store == nil {
 		x.state = after
 		x.at = c
+		x.writeMu.Lock()
+		x.last++ // nothing is written, but steps are told apart
+		x.writeMu.Unlock()
 		return nil
 	}
 	change, err := x.r.opts.Codec.Encode(x.state, after)
@@ -334,10 +337,7 @@ func (x *execution[S]) interrupt(node *Spec[S], kept S, sc *scope) {
 		x.fail(&NodeError{Node: node.name, Err: err})
 		return
 	}
-	if sc.kept == nil {
-		// What the node has not kept itself is in its tasks: the run that answers gets them.
-		x.carryOver()
-	}
+	x.carryOver(sc)
 	before, pending := *x, x.pending()
 	c := checkpoint.Checkpoint{Node: node.name, Status: checkpoint.Interrupted, Reason: checkpoint.Interrupt, Metadata: metadata}
 	if err := x.step(c, kept, false); err != nil {
@@ -360,18 +360,18 @@ func (x *execution[S]) interrupt(node *Spec[S], kept S, sc *scope) {
 	x.end(event.RunFinished{Status: string(checkpoint.Interrupted), InterruptPayload: payload, Result: x.result()}, &InterruptedError{Questions: sc.asked})
 }
 
-// carryOver hands the finished tasks of an interrupted node on, and what makes their
-// idempotency keys the same in the run that answers.
-func (x *execution[S]) carryOver() {
+// carryOver hands on to the run that answers what stays the same when the node runs again: what
+// its idempotency keys are made of, and its tasks, unless the node has kept its part itself.
+func (x *execution[S]) carryOver(sc *scope) {
 	_, last := x.position()
 	x.taskMu.Lock()
 	defer x.taskMu.Unlock()
-	if len(x.tasks) == 0 {
-		return
-	}
 	var carried []store.Task
 	for _, t := range x.tasks {
-		carried = append(carried, t)
+		// A task that asks has done nothing yet that must not be done twice.
+		if t.Key == scopeTask || sc.kept == nil && (t.Done || !sc.asksIn(t.Key)) {
+			carried = append(carried, t)
+		}
 	}
 	if _, ok := x.tasks[scopeTask]; !ok {
 		carried = append(carried, store.Task{Key: scopeTask, Done: true, Value: []byte(strconv.FormatInt(last, 10))})
@@ -503,6 +503,9 @@ func (x *execution[S]) remember() {
 func (x *execution[S]) abandon(err error) {
 	x.err = err
 	x.dropEvents()
+	if bus, ok := x.bus.(interface{ Drop(string, uuid.UUID) }); ok && errors.Is(err, store.ErrLost) {
+		bus.Drop(x.fence.Tenant, x.fence.Run) // its last event comes from another process
+	}
 	if x.store == nil || !x.recorded() || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrNotFound) {
 		if errors.Is(err, store.ErrNotFound) && x.recorded() {
 			x.end(event.RunFinished{Status: string(checkpoint.Cancelled), Result: x.result()}, ErrCancelled)

@@ -81,6 +81,9 @@ func (r *Run[S]) Wait(ctx context.Context) (S, error) {
 			return (&Run[S]{r: r.r, tenant: r.tenant, id: r.id, session: r.session, local: x}).Wait(ctx)
 		}
 		run, err := r.r.store.Run(ctx, r.tenant, r.id)
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
 		if err != nil {
 			return none, err
 		}
@@ -146,6 +149,10 @@ type watch[S any] struct {
 
 // follow yields events until something gets in the way, and reports whether to try again.
 func (w *watch[S]) follow(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		w.yield(event.Event{}, context.Cause(ctx))
+		return false
+	}
 	r := w.run
 	x := r.local
 	if x == nil {
@@ -199,6 +206,14 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 	if !errors.Is(err, event.ErrNoLog) || r.r.store == nil {
 		w.yield(event.Event{}, err)
 		return false
+	}
+	if x := r.local; x != nil && x.givenUpAfter() >= 0 {
+		select {
+		case <-x.done:
+			w.yield(event.Event{}, x.err)
+			return false
+		default:
+		}
 	}
 	run, err := r.r.store.Run(ctx, r.tenant, r.id)
 	if err != nil {

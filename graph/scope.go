@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/uuid"
@@ -42,6 +43,11 @@ func (sc *scope) ask(q Question) Question {
 		sc.asked = append(sc.asked, q)
 	}
 	return q
+}
+
+// asksIn reports whether a question was asked in the task of a key.
+func (sc *scope) asksIn(key string) bool {
+	return slices.ContainsFunc(sc.asked, func(q Question) bool { return q.ID == key || strings.HasPrefix(q.ID, key+":") })
 }
 
 // Info says which run a node is running in.

@@ -98,8 +98,21 @@ func (r *Runner[S]) Start(ctx context.Context, p StartParams[S]) (*Run[S], error
 	run, err := r.start(ctx, p)
 	if err != nil {
 		<-r.slots
+		return nil, r.refuse(ctx, p, err)
 	}
-	return run, err
+	return run, nil
+}
+
+// refuse returns why a run is refused: that its id was used comes before everything that is
+// wrong with where it starts (contract R21, R48).
+func (r *Runner[S]) refuse(ctx context.Context, p StartParams[S], err error) error {
+	if r.store == nil || errors.Is(err, store.ErrExists) || ctx.Err() != nil {
+		return err
+	}
+	if _, found := r.store.Run(ctx, p.Tenant, p.Run); found == nil {
+		return fmt.Errorf("graph: run %s: %w", p.Run, store.ErrExists)
+	}
+	return err
 }
 
 // maxConflicts bounds how often a start is prepared anew because the session moved on meanwhile.

@@ -99,9 +99,6 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	if err != nil {
 		return result, err
 	}
-	if c.store == nil {
-		return result, nil
-	}
 	var value []byte
 	if value, err = wire.Marshal(result); err != nil {
 		err = fmt.Errorf("graph: result of task %q: %w", key, err)
@@ -210,6 +207,9 @@ func (c *claim) idempotencyKey(node, key string, unique bool) string {
 	part := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
 	part(c.fence.Tenant)
 	part(c.session.String())
+	if c.store == nil {
+		part(c.fence.Run.String()) // nothing else tells the runs of a session apart
+	}
 	line, last := c.position()
 	part(strconv.FormatInt(line, 10))
 	part(key)
