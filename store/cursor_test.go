@@ -132,3 +132,18 @@ func FuzzDecodeCursorNeverPanics(f *testing.F) {
 		require.Equal(t, c, again)
 	})
 }
+
+func TestACursorGoesWithItsFiltersHoweverTheyAreSpelled(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	one := &store.RunQuery{Tenant: "a", Created: store.TimeRange{After: at}}
+	same := &store.RunQuery{Tenant: "a", Created: store.TimeRange{After: at.In(time.FixedZone("x", 3600))}, IDs: []uuid.UUID{}, Paging: store.Paging{PerPage: 3}}
+	other := &store.RunQuery{Tenant: "a", Created: store.TimeRange{Before: at}}
+	text := store.EncodeCursor(one, store.Cursor{Seq: 7})
+	c, ok, err := store.DecodeCursor(same, text)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, int64(7), c.Seq)
+	_, _, err = store.DecodeCursor(other, text)
+	require.ErrorIs(t, err, store.ErrBadCursor)
+}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -155,30 +154,34 @@ func DecodeCursor(query any, text string) (c Cursor, ok bool, err error) {
 
 const fingerprintSize = 8
 
-// fingerprint is a hash of a query's filters, without its paging.
+// fingerprint is a hash of a query's filters, without its paging. However a filter is spelled,
+// an empty list or none, a time in this zone or that, it is the same.
 func fingerprint(query any) []byte {
+	utc := func(r *TimeRange) { r.After, r.Before = r.After.UTC(), r.Before.UTC() }
 	switch q := query.(type) {
 	case *SessionQuery:
 		c := *q
 		c.Paging = Paging{}
+		utc(&c.Created)
+		utc(&c.Updated)
 		query = c
 	case *RunQuery:
 		c := *q
 		c.Paging = Paging{}
+		utc(&c.Created)
+		utc(&c.Updated)
 		query = c
 	case *CheckpointQuery:
 		c := *q
 		c.Paging = Paging{}
+		utc(&c.Created)
 		query = c
 	case *MessageQuery:
 		c := *q
 		c.Paging = Paging{}
+		utc(&c.Created)
 		query = c
 	}
-	text, err := json.Marshal(query)
-	if err != nil {
-		text = nil // a time beyond year 9999: such a filter shares one fingerprint
-	}
-	sum := sha256.Sum256(fmt.Appendf(text, "%T", query))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%T %+q", query, query))
 	return sum[:fingerprintSize]
 }
