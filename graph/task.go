@@ -172,12 +172,15 @@ func guard[T any](ctx context.Context, fn func(context.Context) (T, error)) (res
 // their idempotency keys are made of. NUL keeps it apart from keys of users.
 const scopeTask = "\x00scope"
 
+// answerTask begins the keys under which it hands on the answers that it had already.
+const answerTask = "\x00answer:"
+
 var errTaskTwice = errors.New("graph: task runs already")
 
 // enterTask claims a key. It returns the kept result, or whether the task was started before.
 func (c *claim) enterTask(node, key string) (kept []byte, started bool, err error) {
-	if key == "" || key == scopeTask {
-		return nil, false, fmt.Errorf("graph: task key %q: it must not be empty", key)
+	if key == "" || key[0] == 0 {
+		return nil, false, fmt.Errorf("graph: task key %q: it must not be empty or begin with NUL", key)
 	}
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
@@ -203,15 +206,16 @@ func (c *claim) leaveTask(key string) {
 
 // idempotencyKey is contract R25, and for keys that are not unique the step besides.
 func (c *claim) idempotencyKey(node, key string, unique bool) string {
-	h := sha256.New()
-	part := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
-	part(c.fence.Tenant)
-	part(c.session.String())
-	if c.store == nil {
-		part(c.fence.Run.String()) // nothing else tells the runs of a session apart
-	}
 	line, last := c.position()
-	part(strconv.FormatInt(line, 10))
+	// Each part has its length before it, so that no two lists of parts read the same.
+	text := make([]byte, 0, 128)
+	part := func(s string) {
+		text = strconv.AppendInt(text, int64(len(s)), 10)
+		text = append(append(text, ':'), s...)
+	}
+	part(c.fence.Tenant)
+	text = append(text, c.session[:]...)
+	text = strconv.AppendInt(text, line, 10)
 	part(key)
 	if !unique {
 		c.taskMu.Lock()
@@ -224,5 +228,6 @@ func (c *claim) idempotencyKey(node, key string, unique bool) string {
 			part(strconv.FormatInt(last, 10))
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
 }

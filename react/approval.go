@@ -35,7 +35,7 @@ func (e *RejectedError) Error() string {
 // answer.
 func approve(ctx context.Context, call ToolCall) error {
 	ask := approvalRequest{Tool: call.Name, Arguments: call.Arguments}
-	if data, err := clean(call.Arguments); err == nil {
+	if data, err := cleanArguments(call.Arguments); err == nil {
 		ask.Arguments = data
 	}
 	answer, err := graph.Interrupt[Approval](ctx, "", ask)

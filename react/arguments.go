@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,11 +64,11 @@ func newValidator(parameters json.RawMessage) (*validator, error) {
 
 // validate returns an [*ArgumentError] for arguments that the tool must not see.
 func (v *validator) validate(arguments json.RawMessage) error {
-	data, err := clean(arguments)
+	data, err := cleanArguments(arguments)
 	if err != nil {
 		return err
 	}
-	instance, err := plain(data)
+	instance, err := decodePlain(data)
 	if err != nil {
 		return &ArgumentError{Reason: brief(err.Error())}
 	}
@@ -83,8 +84,8 @@ func (v *validator) validate(arguments json.RawMessage) error {
 	return nil
 }
 
-// clean returns arguments that can be decoded without loss; none at all are {}.
-func clean(arguments json.RawMessage) (json.RawMessage, error) {
+// cleanArguments returns arguments that can be decoded without loss; none at all are {}.
+func cleanArguments(arguments json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(arguments)) == 0 {
 		return json.RawMessage("{}"), nil
 	}
@@ -95,9 +96,9 @@ func clean(arguments json.RawMessage) (json.RawMessage, error) {
 	return data, nil
 }
 
-// plain decodes JSON into maps, slices and scalars. Numbers become int64 or uint64 if they are integers that fit,
+// decodePlain decodes JSON into maps, slices and scalars. Numbers become int64 or uint64 if they are integers that fit,
 // so exactly, else float64; those beyond its range become its largest.
-func plain(data json.RawMessage) (any, error) {
+func decodePlain(data json.RawMessage) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var v any
@@ -168,11 +169,16 @@ func explain(err error) string {
 		}
 		text = after
 	}
+	// It prints Go's idea of null, and numbers as fractions.
+	text = strings.ReplaceAll(text, "<invalid reflect.Value>", "null")
+	text = strings.TrimSuffix(wholeNumber.ReplaceAllString(text, "$1 "), ".000000")
 	if where.Len() > 0 {
 		return where.String() + ": " + text
 	}
 	return text
 }
+
+var wholeNumber = regexp.MustCompile(`^(\w+: -?[0-9]+)/1 `)
 
 // unfit says that arguments do not fit the Go type, without its name, which means nothing to a model.
 func unfit(err error) error {

@@ -86,7 +86,7 @@ func (TailWindow) Compact(_ context.Context, messages []message.Message, budget 
 			total -= g.tokens
 		}
 	}
-	pinGroups(messages, groups, of)
+	hasTurn := pinGroups(messages, groups, of)
 	for i := range groups {
 		if groups[i].orphan { // no model will see it anyway
 			drop(&groups[i])
@@ -99,7 +99,9 @@ func (TailWindow) Compact(_ context.Context, messages []message.Message, budget 
 			}
 		}
 	}
-	dropHeadless(groups, drop)
+	if hasTurn {
+		dropHeadless(groups, drop)
+	}
 
 	var kept []message.Message
 	for i, m := range messages {
@@ -112,7 +114,7 @@ func (TailWindow) Compact(_ context.Context, messages []message.Message, budget 
 
 // messageGroup is what is kept or dropped together.
 type messageGroup struct {
-	role    message.Role // of its assistant message, if it has one
+	role    message.Role // of its first message
 	tokens  int
 	pin     pin
 	orphan  bool // a result without a call before it
@@ -131,39 +133,32 @@ const (
 func groupMessages(messages []message.Message) (groups []messageGroup, of []int) {
 	of = make([]int, len(messages))
 	caller := map[string]int{} // the group that has last used the id of a call, as in message.WellFormed
+	thought := -1              // the group of the reasoning that the next assistant message takes up
 	for i, m := range messages {
-		role := m.Role()
-		begin := func() int {
-			groups = append(groups, messageGroup{role: role})
-			return len(groups) - 1
-		}
-		afterReasoning := i > 0 && messages[i-1].Role() == message.RoleReasoning
+		g := -1
 		switch m := m.(type) {
-		case *message.Assistant:
-			if afterReasoning {
-				of[i] = of[i-1]
-				groups[of[i]].role = role
-			} else {
-				of[i] = begin()
-			}
-			for _, c := range m.ToolCalls {
-				caller[c.ID] = of[i]
-			}
+		case *message.Reasoning, *message.Assistant:
+			g = thought
 		case *message.Tool:
-			if g, ok := caller[m.ToolCallID]; ok {
-				of[i] = g
-			} else {
-				of[i] = begin()
-				groups[of[i]].orphan = true
+			if at, ok := caller[m.ToolCallID]; ok {
+				g = at
 			}
+		}
+		if g < 0 {
+			g = len(groups)
+			groups = append(groups, messageGroup{role: m.Role(), orphan: m.Role() == message.RoleTool})
+		}
+		of[i] = g
+		switch m := m.(type) { // tool and system messages do not stand in a request where they stand here
 		case *message.Reasoning:
-			if afterReasoning {
-				of[i] = of[i-1]
-			} else {
-				of[i] = begin()
+			thought = g
+		case *message.Assistant:
+			thought = -1
+			for _, c := range m.ToolCalls {
+				caller[c.ID] = g
 			}
-		default:
-			of[i] = begin()
+		case *message.User:
+			thought = -1
 		}
 	}
 	return groups, of
@@ -175,7 +170,7 @@ func groupMessages(messages []message.Message) (groups []messageGroup, of []int)
 // When user messages follow those calls, it cannot tell a tool's note, which the model is to read beside the
 // results, from a new question after a run that failed, perhaps because these very results are too long. So
 // then the calls and the turn that led to them stay only if they fit.
-func pinGroups(messages []message.Message, groups []messageGroup, of []int) {
+func pinGroups(messages []message.Message, groups []messageGroup, of []int) (hasTurn bool) {
 	calls := len(messages) - 1
 	for calls >= 0 && messages[calls].Role() != message.RoleAssistant {
 		calls--
@@ -192,6 +187,7 @@ func pinGroups(messages []message.Message, groups []messageGroup, of []int) {
 		groups[of[calls]].pin = pinnedIfFits
 		pinTurn(messages, groups, of, calls, pinnedIfFits)
 	}
+	return turn >= 0
 }
 
 // pinTurn pins the last user messages before end that directly follow each other, and returns the index of the

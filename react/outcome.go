@@ -75,14 +75,15 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 		toolCtx, cancel = context.WithTimeout(toolCtx, spec.Timeout)
 		defer cancel()
 	}
-	call := ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments, IdempotencyKey: graph.IdempotencyKey(ctx)}
+	arguments, _ := cleanArguments(c.Arguments) // validated above
+	call := ToolCall{ID: c.ID, Name: c.Name, Arguments: arguments, IdempotencyKey: graph.IdempotencyKey(ctx), validated: true}
 	var result ToolResult
 	var err error
 	if spec.Approval {
 		err = approve(toolCtx, call)
 	}
 	if err == nil {
-		result, err = callTool(toolCtx, c.tool.tool, call)
+		result, err = protect(toolCtx, c.tool.tool, call)
 	}
 	switch {
 	case err == nil:
@@ -100,8 +101,8 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 	return b.finished(result, scope.ops, nil), nil
 }
 
-// callTool calls a tool and turns its panic into an error.
-func callTool(ctx context.Context, t Tool, call ToolCall) (result ToolResult, err error) {
+// protect calls a tool and turns its panic into an error.
+func protect(ctx context.Context, t Tool, call ToolCall) (result ToolResult, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &graph.PanicError{Value: v, Stack: debug.Stack()}

@@ -86,7 +86,7 @@ func (p *textPrompt) Render(_ context.Context, v PromptVars) (string, error) {
 	}
 	if len(v.State) > 0 {
 		var err error
-		if vars.State, err = plain(v.State); err != nil {
+		if vars.State, err = decodePlain(v.State); err != nil {
 			return "", fmt.Errorf("react: prompt: state: %w", err)
 		}
 	}

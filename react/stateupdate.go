@@ -53,11 +53,8 @@ func parseStateUpdate(raw json.RawMessage) (ops state.Patch, messages []message.
 		return nil, nil, updateError("", err)
 	}
 	for _, op := range outer {
-		if op.Path != contextEnd && op.Path != messagesEnd {
-			return nil, nil, &StateUpdateError{Path: op.Path, Reason: "a tool may only add at " + contextEnd + " and " + messagesEnd}
-		}
-		if op.From != "" {
-			return nil, nil, &StateUpdateError{Path: op.From, Reason: "a tool may only add at " + contextEnd + " and " + messagesEnd}
+		if op.Op != "add" || op.Path != contextEnd && op.Path != messagesEnd {
+			return nil, nil, &StateUpdateError{Path: op.Path, Reason: "a tool may only add, at " + contextEnd + " and " + messagesEnd}
 		}
 	}
 	doc, err := outer.Apply(json.RawMessage(`{"messages":[],"context":[]}`), nil)

@@ -66,6 +66,8 @@ type ToolCall struct {
 	// IdempotencyKey is the same however often this call is made, and different for every other one: pass it on
 	// to whoever does the work. It is what [graph.IdempotencyKey] returns for the context of the call.
 	IdempotencyKey string
+
+	validated bool // by the agent
 }
 
 // ToolResult is what a call returns. The model gets the output; the state update is applied to the run.
@@ -130,8 +132,10 @@ func (t *typedTool[In, Out]) Call(ctx context.Context, call ToolCall) (ToolResul
 	if t.err != nil {
 		return ToolResult{}, checkTool(t)
 	}
-	if err := t.validator.validate(call.Arguments); err != nil {
-		return ToolResult{}, err
+	if !call.validated {
+		if err := t.validator.validate(call.Arguments); err != nil {
+			return ToolResult{}, err
+		}
 	}
 	in, err := t.decode(call.Arguments)
 	if err != nil {
@@ -154,7 +158,7 @@ func (t *typedTool[In, Out]) Call(ctx context.Context, call ToolCall) (ToolResul
 // decode reads arguments that fit the schema. They may still not fit the type: the schema knows of no largest
 // int64.
 func (t *typedTool[In, Out]) decode(arguments json.RawMessage) (in In, err error) {
-	data, err := clean(arguments)
+	data, err := cleanArguments(arguments)
 	if err != nil {
 		return in, err
 	}
