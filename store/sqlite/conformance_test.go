@@ -1,0 +1,31 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/everstep-go/everstep/store"
+	"github.com/everstep-go/everstep/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	open := func(t testing.TB, path string, opts storetest.Options) store.Store {
+		s, err := Open(path, &Options{Synchronous: Normal, Now: opts.Now, keepLeases: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, s.Close()) })
+		return s
+	}
+	storetest.Run(t, storetest.Harness{
+		Open: func(t testing.TB, opts storetest.Options) store.Store {
+			return open(t, filepath.Join(t.TempDir(), "everstep.db"), opts)
+		},
+		Reopen: func(t testing.TB, s store.Store, opts storetest.Options) store.Store {
+			require.NoError(t, s.Close())
+			return open(t, s.(*Store).path, opts)
+		},
+		Rows: func(t testing.TB, s store.Store) map[string]int { return rows(t, s.(*Store)) },
+	})
+}
