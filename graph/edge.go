@@ -20,7 +20,7 @@ func (e Edge[From, To]) Next() Next[From] {
 	if !e.exit.bound {
 		return Next[From]{exit{to: reflect.TypeFor[To]()}}
 	}
-	return Next[From]{e.exit}
+	return Next[From](e)
 }
 
 func (e *Edge[From, To]) ends() (from, to reflect.Type) {
@@ -36,7 +36,7 @@ func (e End[From]) Next() Next[From] {
 	if !e.exit.bound {
 		return Next[From]{exit{end: true}}
 	}
-	return Next[From]{e.exit}
+	return Next[From](e)
 }
 
 func (e *End[From]) ends() (from, to reflect.Type) { return reflect.TypeFor[From](), nil }

@@ -193,7 +193,7 @@ func checkTool(t Tool) error {
 		add(fmt.Errorf("timeout %v is negative", spec.Timeout))
 	}
 	if spec.Reconcile != nil && !spec.AtMostOnce {
-		add(errors.New("Reconcile is for AtMostOnce tools"))
+		add(errors.New("option Reconcile is for AtMostOnce tools"))
 	}
 	if slices.Contains(spec.Capabilities, "") {
 		add(errors.New("a capability is empty"))
