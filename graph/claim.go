@@ -58,6 +58,8 @@ type claim struct {
 	number  int64
 	holding bool // events wait for the next commit
 	held    []event.Event
+	stopped bool // something was said since the run is to be stopped: held after early
+	early   int
 	ended   bool // the last event of the run is said
 }
 
@@ -92,6 +94,13 @@ func (c *claim) pending() int {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
 	return len(c.steps)
+}
+
+// mayWait reports whether the run is not recorded yet, and is one that may have to wait then.
+func (c *claim) mayWait() bool {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	return c.begin != nil && c.begin.Wait
 }
 
 // truncate takes back steps that are not written, all but the first n.
@@ -324,7 +333,11 @@ func (c *claim) emit(data event.Data) {
 	defer c.eventMu.Unlock()
 	e := event.Event{Time: time.Now(), Tenant: c.fence.Tenant, Session: c.session, Run: c.fence.Run, Data: data}
 	// Once the run is being stopped its last commit decides what is true.
-	if c.holding || c.ctx.Err() != nil {
+	stopped := c.ctx.Err() != nil
+	if stopped && !c.stopped {
+		c.stopped, c.early = true, len(c.held)
+	}
+	if c.holding || stopped {
 		c.held = append(c.held, e)
 		return
 	}
@@ -360,6 +373,15 @@ func (c *claim) dropEvents() {
 	c.eventMu.Lock()
 	defer c.eventMu.Unlock()
 	c.held = nil
+}
+
+// dropLate forgets what was said since the run is to be stopped.
+func (c *claim) dropLate() {
+	c.eventMu.Lock()
+	defer c.eventMu.Unlock()
+	if c.stopped {
+		c.held = c.held[:c.early]
+	}
 }
 
 // epochNumbers leaves room between the event numbers of one owner of a run and the next: they

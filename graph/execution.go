@@ -23,7 +23,7 @@ type execution[S any] struct {
 	*claim
 	r        *Runner[S]
 	attached bool
-	adopted  bool // from another process
+	unready  bool // it was not prepared, because it expected to wait
 
 	state   S
 	at      checkpoint.Checkpoint // the last one, written or not
@@ -66,7 +66,7 @@ func (x *execution[S]) prepare(from *head[S], forked bool, input *S, resume json
 	origin := from.checkpoint
 	var open []Question
 	if origin != nil && origin.Reason == checkpoint.Interrupt {
-		open = questionsOf(origin.Metadata)
+		open = Questions(origin)
 	}
 	answers, err := answersTo(open, resume)
 	if err != nil {
@@ -85,7 +85,8 @@ func (x *execution[S]) prepare(from *head[S], forked bool, input *S, resume json
 	if _, ok := x.r.graph.index[x.next]; !ok {
 		return fmt.Errorf("%w: %q", ErrGraphChanged, x.next)
 	}
-	if open != nil && x.next == origin.Node {
+	// A new input at the entry is another matter, even if it was the entry that asked.
+	if open != nil && x.next == origin.Node && (input == nil || len(answers) > 0 || x.next != x.r.graph.Entry()) {
 		x.resumed = resumption{open: open, answers: answers}
 		x.carry(from.tasks)
 	}
@@ -188,6 +189,15 @@ func (x *execution[S]) advance() {
 			}
 			return
 		}
+		// One that may have to wait finds out first.
+		if x.mayWait() {
+			if x.durable() != nil {
+				continue
+			}
+			if x.unready && !x.begun() {
+				return
+			}
+		}
 		if x.ctx.Err() != nil {
 			x.stop(context.Cause(x.ctx))
 			return
@@ -241,7 +251,11 @@ func (x *execution[S]) runNode(node *Spec[S]) bool {
 	}
 	if x.ctx.Err() != nil {
 		x.settled = true
-		x.stopWith(context.Cause(x.ctx), kept)
+		cause := context.Cause(x.ctx)
+		if errors.Is(cause, ErrShutdown) {
+			x.dropLate() // the node will run again
+		}
+		x.stopWith(cause, kept)
 		return false
 	}
 	if isInterrupt(err) && len(sc.asked) > 0 {
@@ -361,20 +375,27 @@ func (x *execution[S]) interrupt(node *Spec[S], kept S, sc *scope) {
 }
 
 // carryOver hands on to the run that answers what stays the same when the node runs again: what
-// its idempotency keys are made of, and its tasks, unless the node has kept its part itself.
+// its idempotency keys are made of, the answers it had, and its tasks, unless the node has kept
+// its part itself.
 func (x *execution[S]) carryOver(sc *scope) {
 	_, last := x.position()
 	x.taskMu.Lock()
 	defer x.taskMu.Unlock()
 	var carried []store.Task
-	for _, t := range x.tasks {
-		// A task that asks has done nothing yet that must not be done twice.
-		if t.Key == scopeTask || sc.kept == nil && (t.Done || !sc.asksIn(t.Key)) {
-			carried = append(carried, t)
+	add := func(key string, value []byte) {
+		if _, ok := x.tasks[key]; !ok {
+			carried = append(carried, store.Task{Key: key, Done: true, Value: value})
 		}
 	}
-	if _, ok := x.tasks[scopeTask]; !ok {
-		carried = append(carried, store.Task{Key: scopeTask, Done: true, Value: []byte(strconv.FormatInt(last, 10))})
+	add(scopeTask, []byte(strconv.FormatInt(last, 10)))
+	for id, answer := range x.resumed.answers {
+		add(answerTask+id, answer)
+	}
+	for _, t := range x.tasks {
+		// A task that asks has done nothing yet that must not be done twice.
+		if t.Key[0] == 0 || sc.kept == nil && (t.Done || !sc.asksIn(t.Key)) {
+			carried = append(carried, t)
+		}
 	}
 	x.setCarried(carried)
 }
@@ -503,12 +524,16 @@ func (x *execution[S]) remember() {
 func (x *execution[S]) abandon(err error) {
 	x.err = err
 	x.dropEvents()
-	if bus, ok := x.bus.(interface{ Drop(string, uuid.UUID) }); ok && errors.Is(err, store.ErrLost) {
-		bus.Drop(x.fence.Tenant, x.fence.Run) // its last event comes from another process
+	if x.store == nil || !x.recorded() {
+		return
 	}
-	if x.store == nil || !x.recorded() || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrNotFound) {
-		if errors.Is(err, store.ErrNotFound) && x.recorded() {
-			x.end(event.RunFinished{Status: string(checkpoint.Cancelled), Result: x.result()}, ErrCancelled)
+	if x.overBy(err) {
+		x.end(event.RunFinished{Status: string(checkpoint.Cancelled), Result: x.result()}, ErrCancelled)
+		return
+	}
+	if errors.Is(err, store.ErrLost) {
+		if bus, ok := x.bus.(interface{ Drop(string, uuid.UUID) }); ok {
+			bus.Drop(x.fence.Tenant, x.fence.Run) // its last event comes from another process
 		}
 		return
 	}
@@ -518,6 +543,21 @@ func (x *execution[S]) abandon(err error) {
 	if err := x.store.Release(ctx, x.fence); err != nil {
 		x.log.ErrorContext(x.ctx, "run not released, its lease has to run out", "run", x.fence.Run, "error", err)
 	}
+}
+
+// overBy reports whether what stopped the execution was the end of the run: its session was
+// deleted, or it was cancelled in the store while it waited. Then nobody else says so.
+func (x *execution[S]) overBy(err error) bool {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, errDeleted) {
+		return true
+	}
+	if !errors.Is(err, store.ErrLost) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), writeTimeout)
+	defer cancel()
+	run, err := x.store.Run(ctx, x.fence.Tenant, x.fence.Run)
+	return errors.Is(err, store.ErrNotFound) || err == nil && run.Status == checkpoint.Cancelled
 }
 
 // give stops the run for others to go on with: with everything that is done written.

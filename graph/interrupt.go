@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/internal/wire"
 )
 
@@ -73,7 +74,7 @@ func Interrupt[Reply any](ctx context.Context, id string, ask any) (Reply, error
 	sc := scopeOf(ctx)
 	answer, ok := repliesOf(ctx)[id]
 	if sc != nil && !ok {
-		answer, ok = sc.answers[id]
+		answer, ok = sc.answer(id)
 	}
 	if ok {
 		if err := json.Unmarshal(answer, &reply); err != nil {
@@ -95,22 +96,31 @@ func Interrupt[Reply any](ctx context.Context, id string, ask any) (Reply, error
 	return reply, &InterruptError{Question: q}
 }
 
-// Unanswered returns an [*InterruptError] if the run resumed with the question still open, and
-// asks it again as it was. A node that has many questions uses it to leave alone what nobody
+// Unanswered returns an [*InterruptError] if the run resumed with the question still open, or with
+// all those of the task of that key, and asks them again as they were. A node that has many questions uses it to leave alone what nobody
 // answered yet. Nil otherwise.
 func Unanswered(ctx context.Context, id string) error {
 	sc := scopeOf(ctx)
 	if sc == nil {
 		return nil
 	}
-	if _, ok := sc.answers[id]; ok {
+	var open []Question
+	for _, q := range sc.open {
+		if q.ID != id && !strings.HasPrefix(q.ID, id+":") {
+			continue
+		}
+		if _, ok := sc.answer(q.ID); ok {
+			return nil
+		}
+		open = append(open, q)
+	}
+	if len(open) == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(sc.open, func(q Question) bool { return q.ID == id || strings.HasPrefix(q.ID, id+":") })
-	if i < 0 {
-		return nil
+	for _, q := range open {
+		sc.ask(q)
 	}
-	return &InterruptError{Question: sc.ask(sc.open[i])}
+	return &InterruptError{Question: open[0]}
 }
 
 // WithReply returns a context in which [Interrupt] finds the answer to a question: for tests of
@@ -146,10 +156,10 @@ type interruptMetadata struct {
 	Payload interruptPayload `json:"interrupt_payload"`
 }
 
-// questionsOf reads the questions back from the metadata of an interrupt checkpoint.
-func questionsOf(metadata json.RawMessage) []Question {
+// Questions returns what a checkpoint waits to be told, nil if nothing was asked there.
+func Questions(c *checkpoint.Checkpoint) []Question {
 	var m interruptMetadata
-	if json.Unmarshal(metadata, &m) != nil {
+	if c == nil || c.Reason != checkpoint.Interrupt || json.Unmarshal(c.Metadata, &m) != nil {
 		return nil
 	}
 	return m.Payload.Interrupts
@@ -164,6 +174,9 @@ func answersTo(open []Question, resume json.RawMessage) (map[string]json.RawMess
 	}
 	if len(open) == 0 {
 		return nil, &ResumeError{Reason: "nothing is interrupted"}
+	}
+	if !json.Valid(resume) {
+		return nil, &ResumeError{Reason: "the answer is no JSON"}
 	}
 	asked := func(id string) bool {
 		return slices.ContainsFunc(open, func(q Question) bool { return q.ID == id })

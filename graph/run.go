@@ -58,7 +58,13 @@ func (r *Run[S]) ID() uuid.UUID { return r.id }
 func (r *Run[S]) Session() uuid.UUID { return r.session }
 
 // Cancel ends the run. It returns when that is certain to happen; Wait says when it did.
-func (r *Run[S]) Cancel(ctx context.Context) error { return r.r.Cancel(ctx, r.tenant, r.id) }
+func (r *Run[S]) Cancel(ctx context.Context) error {
+	err := r.r.Cancel(ctx, r.tenant, r.id)
+	if r.r.store == nil && errors.Is(err, store.ErrNotFound) {
+		return nil // it has ended, and nothing of it is kept
+	}
+	return err
+}
 
 // Wait returns the run's last state when the run has ended, or ctx's error before. The error is
 // nil if the run completed, an [*InterruptedError] if it asks something, [ErrCancelled], or a
@@ -77,6 +83,7 @@ func (r *Run[S]) Wait(ctx context.Context) (S, error) {
 	tick := time.NewTicker(r.r.opts.Heartbeat)
 	defer tick.Stop()
 	for {
+		arrival := r.r.arrival()
 		if x := r.r.executing(r.tenant, r.id); x != nil {
 			return (&Run[S]{r: r.r, tenant: r.tenant, id: r.id, session: r.session, local: x}).Wait(ctx)
 		}
@@ -91,6 +98,7 @@ func (r *Run[S]) Wait(ctx context.Context) (S, error) {
 			return r.ended(ctx, run)
 		}
 		select {
+		case <-arrival:
 		case <-tick.C:
 		case <-ctx.Done():
 			return none, context.Cause(ctx)
@@ -111,7 +119,7 @@ func (r *Run[S]) ended(ctx context.Context, run *store.Run) (S, error) {
 	case checkpoint.Cancelled:
 		return h.state, ErrCancelled
 	case checkpoint.Interrupted:
-		return h.state, &InterruptedError{Questions: questionsOf(h.checkpoint.Metadata)}
+		return h.state, &InterruptedError{Questions: Questions(h.checkpoint)}
 	}
 	return h.state, &RunError{Run: r.id, Code: run.ErrorCode, Text: run.Error}
 }
@@ -145,6 +153,8 @@ type watch[S any] struct {
 	run   *Run[S]
 	after int64
 	yield func(event.Event, error) bool
+	// arrival is closed when a run is taken up after the last look at it.
+	arrival <-chan struct{}
 }
 
 // follow yields events until something gets in the way, and reports whether to try again.
@@ -154,6 +164,7 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		return false
 	}
 	r := w.run
+	w.arrival = r.r.arrival()
 	x := r.local
 	if x == nil {
 		x = r.r.executing(r.tenant, r.id)
@@ -234,6 +245,7 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 		over = r.local.done
 	}
 	select {
+	case <-w.arrival:
 	case <-timer.C:
 	case <-over:
 	case <-ctx.Done():
@@ -268,7 +280,7 @@ func (w *watch[S]) last(ctx context.Context, run *store.Run) {
 	if err == nil && run.Last > 0 {
 		finished.Result, err = w.run.r.opts.Codec.Result(h.state)
 		if run.Status == checkpoint.Interrupted {
-			finished.InterruptPayload, _ = json.Marshal(interruptPayload{questionsOf(h.checkpoint.Metadata)})
+			finished.InterruptPayload, _ = json.Marshal(interruptPayload{Questions(h.checkpoint)})
 		}
 	}
 	if err != nil {

@@ -83,6 +83,7 @@ type Runner[S any] struct {
 	mu       sync.Mutex // guards what follows
 	local    map[runKey]*execution[S]
 	turns    map[runKey]chan struct{} // by session: closed when a run of it ends here
+	arrivals chan struct{}            // closed and made anew when a run enters
 	beating  bool
 	closed   bool
 	idle     chan struct{} // closed when the last local run has ended after closed was set
@@ -135,7 +136,7 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 		graph: g, store: st, opts: o, owner: newID(),
 		heads: newHeads[S](o.CachedSessions),
 		slots: make(chan struct{}, o.MaxRuns),
-		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}),
+		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}), arrivals: make(chan struct{}),
 		stranded: make(map[uuid.UUID]bool),
 	}, nil
 }
@@ -174,6 +175,7 @@ func (r *Runner[S]) Cancel(ctx context.Context, tenant string, run uuid.UUID) er
 	}
 	r.mu.Lock()
 	x := r.local[runKey{tenant, run}]
+	delete(r.stranded, run) // to end it needs no node
 	r.mu.Unlock()
 	if x != nil {
 		x.cancel(ErrCancelled)
@@ -204,18 +206,11 @@ func (r *Runner[S]) DeleteSession(ctx context.Context, tenant string, session uu
 }
 
 // At returns a checkpoint of a session with the state it holds; [uuid.Nil] asks for the one
-// that a plain run would continue from. In a session without checkpoints the checkpoint is nil,
-// and the state what messages outside runs made of the zero state.
+// that a plain run would continue from. In a session without checkpoints, and in one that does
+// not exist, the checkpoint is nil, and the state what messages outside runs make of the zero one.
 func (r *Runner[S]) At(ctx context.Context, tenant string, session, id uuid.UUID) (*checkpoint.Checkpoint, S, error) {
 	var none S
-	if r.store == nil {
-		return nil, none, &store.NotFoundError{Resource: store.SessionResource, ID: session}
-	}
-	pos, err := r.store.Load(ctx, &store.Load{Tenant: cmp.Or(tenant, DefaultTenant), Session: session, Checkpoint: id})
-	if err != nil {
-		return nil, none, err
-	}
-	h, err := r.decode(pos)
+	h, err := r.load(ctx, cmp.Or(tenant, DefaultTenant), session, id)
 	if err != nil {
 		return nil, none, err
 	}
@@ -263,6 +258,8 @@ func (r *Runner[S]) enter(x *execution[S]) error {
 		return fmt.Errorf("graph: run %s: %w", x.fence.Run, store.ErrExists)
 	}
 	r.local[key] = x
+	close(r.arrivals)
+	r.arrivals = make(chan struct{})
 	if !r.beating && r.store != nil {
 		r.beating = true
 		go r.beat()
@@ -283,6 +280,13 @@ func (r *Runner[S]) leave(x *execution[S]) {
 	if r.closed && len(r.local) == 0 {
 		close(r.idle)
 	}
+}
+
+// arrival returns a channel that is closed when a run is taken up in this process.
+func (r *Runner[S]) arrival() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.arrivals
 }
 
 // turn returns a channel that is closed when a run of the session ends in this process.

@@ -45,6 +45,17 @@ func (sc *scope) ask(q Question) Question {
 	return q
 }
 
+// answer returns the answer to a question: of this run, or of one that it takes up.
+func (sc *scope) answer(id string) (json.RawMessage, bool) {
+	if answer, ok := sc.answers[id]; ok {
+		return answer, true
+	}
+	sc.claim.taskMu.Lock()
+	defer sc.claim.taskMu.Unlock()
+	t, ok := sc.claim.tasks[answerTask+id]
+	return t.Value, ok
+}
+
 // asksIn reports whether a question was asked in the task of a key.
 func (sc *scope) asksIn(key string) bool {
 	return slices.ContainsFunc(sc.asked, func(q Question) bool { return q.ID == key || strings.HasPrefix(q.ID, key+":") })

@@ -109,11 +109,14 @@ func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
 	case run.Takeovers > r.opts.MaxTakeovers:
 		x.cancel(Fail(CodePoisoned, fmt.Sprintf("it changed hands %d times without getting ahead", run.Takeovers), ErrProcessLost))
 	}
+	if bus, ok := x.bus.(interface{ Open(string, uuid.UUID) }); ok {
+		bus.Open(run.Tenant, run.ID) // for those who watch it already: its first event may take a while
+	}
 	if err := r.enter(x); err != nil {
 		<-r.slots
 		return err
 	}
-	r.opts.Logger.InfoContext(ctx, "run taken over", "run", run.ID, "session", run.Session, "takeovers", run.Takeovers)
+	r.opts.Logger.DebugContext(ctx, "run taken over", "run", run.ID, "session", run.Session, "takeovers", run.Takeovers)
 	go x.run()
 	return nil
 }
@@ -141,12 +144,12 @@ func (x *execution[S]) restore(ctx context.Context, run *store.Run) error {
 	if err != nil {
 		return err
 	}
-	if parent.Reason == checkpoint.Interrupt && parent.Node == x.next {
+	if _, resumed := x.tasks[scopeTask]; resumed && parent.Reason == checkpoint.Interrupt && parent.Node == x.next {
 		p, _, err := x.r.savedInput(run.Params)
 		if err != nil {
 			return err
 		}
-		open := questionsOf(parent.Metadata)
+		open := Questions(parent)
 		answers, err := answersTo(open, p.Resume)
 		if err != nil {
 			return err
@@ -274,6 +277,7 @@ func (r *Runner[S]) beat() {
 	tick := time.NewTicker(r.opts.Heartbeat)
 	defer tick.Stop()
 	renewed := time.Now()
+	safe := r.opts.Lease - r.opts.Heartbeat/2 // since renewed, with room for what still runs to stop
 	for range tick.C {
 		r.mu.Lock()
 		if len(r.local) == 0 {
@@ -293,13 +297,13 @@ func (r *Runner[S]) beat() {
 			continue
 		}
 		asked := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), r.opts.Lease)
+		ctx, cancel := context.WithDeadline(context.Background(), renewed.Add(safe))
 		answer, err := r.store.Renew(ctx, &store.Renew{Fences: fences, Lease: r.opts.Lease})
 		cancel()
 		if err != nil {
 			r.opts.Logger.Error("leases not renewed", "runs", len(fences), "error", err)
-			if time.Since(renewed) > r.opts.Lease-r.opts.Heartbeat/2 {
-				// Others may take these runs over any moment: start nothing more.
+			if time.Since(renewed)+r.opts.Heartbeat > safe {
+				// The next heartbeat may be too late: others may have taken these runs over then.
 				r.interruptLocal(fences, nil)
 			}
 			continue

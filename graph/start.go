@@ -160,6 +160,7 @@ func (r *Runner[S]) start(ctx context.Context, p StartParams[S]) (*Run[S], error
 			}
 			// It waits; its answer is checked when its turn comes (R43).
 			x.reset()
+			x.unready = true
 		}
 		run, err := r.launch(x)
 		switch {

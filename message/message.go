@@ -2,6 +2,7 @@ package message
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,9 +54,10 @@ type System struct {
 	Content string
 }
 
-// NewSystem returns a system message with a new ID.
+// NewSystem returns a system message. Like all messages made here it has no ID until a session takes it in,
+// unless you give it one.
 func NewSystem(text string) *System {
-	return &System{Header: Header{ID: uuid.New()}, Content: text}
+	return &System{Content: text}
 }
 
 // Role returns [RoleSystem].
@@ -67,16 +69,27 @@ type User struct {
 	Content []Block // in order; may be empty; nil is printed as []
 }
 
-// NewUser returns a user message of one text block with a new ID.
+// NewUser returns a user message of one text block.
 func NewUser(text string) *User { return NewUserBlocks(Text{Value: text}) }
 
-// NewUserBlocks returns a user message of the given blocks with a new ID.
+// NewUserBlocks returns a user message of the given blocks.
 func NewUserBlocks(blocks ...Block) *User {
-	return &User{Header: Header{ID: uuid.New()}, Content: blocks}
+	return &User{Content: blocks}
 }
 
 // Role returns [RoleUser].
 func (*User) Role() Role { return RoleUser }
+
+// Text returns the message's text blocks, one a line. Other blocks are left out.
+func (m *User) Text() string {
+	var texts []string
+	for _, b := range m.Content {
+		if t, ok := b.(Text); ok {
+			texts = append(texts, t.Value)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
 
 // Assistant is the visible part of a model's reply.
 type Assistant struct {
@@ -85,9 +98,9 @@ type Assistant struct {
 	ToolCalls []ToolCall // nil is printed as []
 }
 
-// NewAssistant returns an assistant message with a new ID.
+// NewAssistant returns an assistant message.
 func NewAssistant(text string, calls ...ToolCall) *Assistant {
-	return &Assistant{Header: Header{ID: uuid.New()}, Content: text, ToolCalls: calls}
+	return &Assistant{Content: text, ToolCalls: calls}
 }
 
 // Role returns [RoleAssistant].
@@ -109,15 +122,15 @@ type Tool struct {
 	Error           string    // empty, printed as null: the call succeeded
 }
 
-// NewTool returns the result of a call that succeeded, with a new ID.
+// NewTool returns the result of a call that succeeded.
 func NewTool(callID, content string) *Tool {
-	return &Tool{Header: Header{ID: uuid.New()}, ToolCallID: callID, Content: &content}
+	return &Tool{ToolCallID: callID, Content: &content}
 }
 
-// NewToolError returns the result of a call that failed without output, with a new ID. The text is its content
-// too, for clients that look only there.
+// NewToolError returns the result of a call that failed without output. The text is its content too, for
+// clients that look only there.
 func NewToolError(callID, text string) *Tool {
-	return &Tool{Header: Header{ID: uuid.New()}, ToolCallID: callID, Content: &text, Error: text}
+	return &Tool{ToolCallID: callID, Content: &text, Error: text}
 }
 
 // Role returns [RoleTool].
@@ -141,9 +154,9 @@ type Reasoning struct {
 	Signature string // what the provider wants back with the block; empty is printed as null
 }
 
-// NewReasoning returns a reasoning message with a new ID.
+// NewReasoning returns a reasoning message.
 func NewReasoning(text, signature string) *Reasoning {
-	return &Reasoning{Header: Header{ID: uuid.New()}, Content: text, Signature: signature}
+	return &Reasoning{Content: text, Signature: signature}
 }
 
 // Role returns [RoleReasoning].

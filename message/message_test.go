@@ -169,18 +169,21 @@ func TestDecodeBodyReadsBodiesThatAStoreHasReformatted(t *testing.T) {
 	assert.Equal(t, &message.User{Header: bare(), Content: []message.Block{message.Text{Value: "hi"}}}, m)
 }
 
-func TestConstructorsGiveNewIDs(t *testing.T) {
+func TestConstructorsLeaveTheIDToTheSession(t *testing.T) {
 	t.Parallel()
-	msgs := []message.Message{
+	for _, m := range []message.Message{
 		message.NewSystem("a"), message.NewUser("a"), message.NewUserBlocks(), message.NewAssistant("a"),
 		message.NewTool("c", "a"), message.NewToolError("c", "a"), message.NewReasoning("a", ""),
+	} {
+		assert.Zero(t, m.Head().ID, "%T", m)
 	}
-	seen := map[uuid.UUID]bool{uuid.Nil: true}
-	for _, m := range msgs {
-		assert.False(t, seen[m.Head().ID], "%T", m)
-		assert.EqualValues(t, 4, m.Head().ID.Version())
-		seen[m.Head().ID] = true
-	}
+}
+
+func TestTheTextOfAUserMessageIsItsTextBlocksOneALine(t *testing.T) {
+	t.Parallel()
+	m := message.NewUserBlocks(message.Text{Value: "look"}, message.Media{Kind: message.Image}, message.Text{Value: "here"})
+	assert.Equal(t, "look\nhere", m.Text())
+	assert.Empty(t, message.NewUserBlocks().Text())
 }
 
 func TestTextConstructorMakesOneTextBlock(t *testing.T) {

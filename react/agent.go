@@ -3,7 +3,9 @@ package react
 import (
 	"cmp"
 	"context"
+	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -103,6 +105,28 @@ func (a *Agent) Shutdown(ctx context.Context) error { return a.runner.Shutdown(c
 // Attach returns a handle to a run, to wait for it or to watch its events.
 func (a *Agent) Attach(ctx context.Context, tenant string, run uuid.UUID) (*graph.Run[State], error) {
 	return a.runner.Attach(ctx, tenant, run)
+}
+
+// Active returns the run that continues a session now, nil if there is none: also one that a
+// dead process left unfinished, and that [Agent.Serve] takes over.
+func (a *Agent) Active(ctx context.Context, tenant string, session uuid.UUID) (*graph.Run[State], error) {
+	s, err := a.kept().Session(ctx, tenantOr(tenant), session)
+	if err != nil || s.Active == uuid.Nil {
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return nil, err
+	}
+	return a.Attach(ctx, tenant, s.Active)
+}
+
+// Questions returns what the last run of a session asked and nobody has answered yet.
+func (a *Agent) Questions(ctx context.Context, tenant string, session uuid.UUID) ([]graph.Question, error) {
+	c, _, err := a.runner.At(ctx, tenant, session, uuid.Nil)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	return graph.Questions(c), nil
 }
 
 // Cancel ends a run; it does nothing to one that has ended.
@@ -213,7 +237,8 @@ func (a *Agent) Checkpoints(ctx context.Context, q store.CheckpointQuery) (*stor
 	return a.kept().Checkpoints(ctx, &q)
 }
 
-// State returns the state that a plain run of the session would start from.
+// State returns the state that a plain run of the session would start from: that of a session
+// that does not exist is empty.
 func (a *Agent) State(ctx context.Context, tenant string, session uuid.UUID) (State, error) {
 	_, s, err := a.runner.At(ctx, tenant, session, uuid.Nil)
 	return s, err
@@ -250,7 +275,7 @@ func (a *Agent) modelFor(o *ModelOverride) (Model, string) {
 // startAt names the node that a run starts at (contract 2.4, 2.6, R10): the checkpoint's own
 // where the run goes on from a question or from a checkpoint that the client chose, unless the
 // conversation does not fit it.
-func startAt(o graph.Origin[State]) string {
+func (a *Agent) startAt(o graph.Origin[State]) string {
 	if c := o.Checkpoint; c != nil && (o.Forked || c.Reason == checkpoint.Interrupt) {
 		switch c.Node {
 		case "call_model":
@@ -258,7 +283,15 @@ func startAt(o graph.Origin[State]) string {
 				return c.Node
 			}
 		case "call_tools":
-			if open, _ := o.State.pending(); len(open) > 0 && !hasRole(o.State.Messages[len(o.State.Messages)-1:], message.RoleUser) {
+			open, _ := o.State.pending()
+			if c.Reason == checkpoint.Interrupt {
+				// A user message of the input has settled what was asked: one behind open
+				// questions is the note of a tool.
+				open = slices.DeleteFunc(open, func(c message.ToolCall) bool { return o.State.isClientTool(c.Name) && !a.hasTool(c.Name) })
+			} else if len(open) > 0 && hasRole(o.State.Messages[len(o.State.Messages)-1:], message.RoleUser) {
+				open = nil
+			}
+			if len(open) > 0 {
 				return c.Node
 			}
 		}

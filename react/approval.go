@@ -9,14 +9,15 @@ import (
 )
 
 // Approval is the answer to the question whether a tool with [ToolOptions.Approval] may be called. The question
-// has the id of the call and the payload {"tool": name, "arguments": …}. An answer that does not say approved is
+// has the id of the call and an [ApprovalRequest] as its payload. An answer that does not say approved is
 // a refusal.
 type Approval struct {
 	Approved bool   `json:"approved"`
 	Reason   string `json:"reason,omitempty"` // told to the model if the call was refused
 }
 
-type approvalRequest struct {
+// ApprovalRequest is the payload of the question whether a tool may be called.
+type ApprovalRequest struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
 }
@@ -34,7 +35,7 @@ func (e *RejectedError) Error() string {
 // approve asks for the approval of a call, in the task of the call. It returns the interrupt until there is an
 // answer.
 func approve(ctx context.Context, call ToolCall) error {
-	ask := approvalRequest{Tool: call.Name, Arguments: call.Arguments}
+	ask := ApprovalRequest{Tool: call.Name, Arguments: call.Arguments}
 	if data, err := cleanArguments(call.Arguments); err == nil {
 		ask.Arguments = data
 	}

@@ -274,8 +274,9 @@ func (r *reply) messages(s *State) ([]message.Message, []message.ToolCall, error
 	for i := range calls {
 		// Results, and the idempotency keys of tools, are told apart by call ids: some
 		// providers number the calls of each reply anew.
-		if s.caller(calls[i].ID) != uuid.Nil {
+		if !s.claims(calls[i].ID) {
 			calls[i].ID = "call_" + uuid.NewString()
+			s.claims(calls[i].ID)
 		}
 	}
 	if calls == nil {

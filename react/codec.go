@@ -83,7 +83,6 @@ func (c codec) Merge(from *checkpoint.Checkpoint, current, input State) (State, 
 	s := current
 	s.begun, s.made = false, nil
 	s.changes = s.changes.compact()
-	s.Messages = slices.Clip(s.Messages) // what others appended to the state before is not ours
 	if len(s.Context) == 0 {
 		s.Context = emptyObject
 	}

@@ -102,7 +102,7 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	a.runner, err = graph.NewRunner(g, c.Store, &graph.RunnerOptions[State]{
-		Codec: codec{a}, StartAt: startAt, Snapshot: snapshot,
+		Codec: codec{a}, StartAt: a.startAt, Snapshot: snapshot,
 		Bus: c.Bus, Observer: c.Observer, Logger: c.Logger,
 		OnBusy: c.OnBusy, WaitLimit: c.WaitLimit, MaxSteps: c.MaxSteps, Lease: c.Lease, Heartbeat: c.Heartbeat,
 	})

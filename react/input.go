@@ -41,6 +41,8 @@ type Input struct {
 
 	// OnBusy says what to do if the session has an active run. Default: the agent's.
 	OnBusy graph.OnBusy
+
+	err error // what is wrong with the making of it
 }
 
 // Ask returns an input with one user message in a session.
@@ -48,8 +50,22 @@ func Ask(session uuid.UUID, text string) Input {
 	return Input{Session: session, Messages: []message.Message{message.NewUser(text)}}
 }
 
+// Answer returns an input that answers what the last run of a session asked: the reply to the
+// only question, or a map of replies keyed by the ids of the questions. For a tool under
+// approval the reply is an [Approval].
+func Answer(session uuid.UUID, reply any) Input {
+	text, err := wire.Marshal(reply)
+	if err != nil {
+		err = fmt.Errorf("react: answer: %w", err)
+	}
+	return Input{Session: session, Resume: text, err: err}
+}
+
 // update checks the input and returns the update that it is.
 func (a *Agent) update(in Input) (*Update, error) {
+	if in.err != nil {
+		return nil, in.err
+	}
 	var faults []FieldError
 	fault := func(code, field, format string, args ...any) {
 		faults = append(faults, FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})

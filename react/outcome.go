@@ -67,7 +67,6 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 	if err := c.tool.arguments.validate(c.Arguments); err != nil {
 		return failed(CodeInvalidArguments, err.Error()), nil
 	}
-	now.Messages = now.Messages[:len(now.Messages):len(now.Messages)] // so that no tool can append to the run's
 	scope := &toolScope{callID: c.ID, state: now}
 	toolCtx := context.WithValue(ctx, toolKey{}, scope)
 	if spec.Timeout > 0 {

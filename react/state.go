@@ -3,6 +3,7 @@ package react
 import (
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -28,11 +29,13 @@ type State struct {
 	// Tools are those that only the client can execute.
 	Tools []message.ToolSpec
 
-	changes changes // of the document: all but the messages
-	fit     int     // so many messages are known to be well formed (message.WellFormed)
-	begun   bool    // the run has said what it starts with
-	made    []made  // results that were made up when the run began, to be said
-	input   *Update // this is an input, not a state
+	history *history            // the array behind Messages
+	calls   map[string]struct{} // ids of all tool calls, nil if not known; may hold more than there are
+	changes changes             // of the document: all but the messages
+	fit     int                 // so many messages are known to be well formed (message.WellFormed)
+	begun   bool                // the run has said what it starts with
+	made    []made              // results that were made up when the run began, to be said
+	input   *Update             // this is an input, not a state
 }
 
 // made is a made-up result of a tool call.
@@ -69,10 +72,55 @@ func (c changes) with(ops ...state.Operation) changes {
 // compact returns a log that starts here.
 func (c changes) compact() changes { return changes{base: c.revision()} }
 
+// history is an array of messages with room at its end. States that follow each other share
+// it, so that appending does not copy the conversation; whoever comes second to append at the
+// same place gets an array of his own. Outside only full slices of it are seen.
+type history struct {
+	used  atomic.Int64
+	items []message.Message
+}
+
 // append returns the state with further messages.
-func (s State) append(messages ...message.Message) State {
-	s.Messages = append(s.Messages, messages...)
+func (s State) append(more ...message.Message) State {
+	n := len(s.Messages)
+	h := s.history
+	mine := h != nil && n > 0 && &h.items[0] == &s.Messages[0] && n+len(more) <= len(h.items)
+	if !mine || !h.used.CompareAndSwap(int64(n), int64(n+len(more))) {
+		h = &history{items: make([]message.Message, n+n/2+len(more)+16)}
+		h.used.Store(int64(n + len(more)))
+		copy(h.items, s.Messages)
+		s.history = h
+	}
+	copy(h.items[n:], more)
+	s.Messages = h.items[: n+len(more) : n+len(more)]
 	return s
+}
+
+// claims reports whether the id of a tool call is new in the conversation, and notes it.
+func (s *State) claims(callID string) bool {
+	if s.calls == nil {
+		s.calls = make(map[string]struct{})
+		for _, m := range s.Messages {
+			if a, ok := m.(*message.Assistant); ok {
+				for _, c := range a.ToolCalls {
+					s.calls[c.ID] = struct{}{}
+				}
+			}
+		}
+	}
+	_, taken := s.calls[callID]
+	s.calls[callID] = struct{}{}
+	return !taken
+}
+
+// Reply returns the text of the latest answer in the conversation, empty if there is none.
+func (s State) Reply() string {
+	for _, m := range slices.Backward(s.Messages) {
+		if a, ok := m.(*message.Assistant); ok {
+			return a.Content
+		}
+	}
+	return ""
 }
 
 // last returns the last message of the conversation that is not the system's, nil if there is
@@ -113,19 +161,17 @@ func (s *State) pending() ([]message.ToolCall, *message.Assistant) {
 	return nil, nil
 }
 
-// caller returns the assistant message that made a tool call, [uuid.Nil] if there is none.
-func (s *State) caller(callID string) uuid.UUID {
-	for _, m := range slices.Backward(s.Messages) {
-		if a, ok := m.(*message.Assistant); ok && slices.ContainsFunc(a.ToolCalls, func(c message.ToolCall) bool { return c.ID == callID }) {
-			return a.ID
+// caller returns the id of the latest assistant message that made a tool call, in the first of
+// the conversations that has one; [uuid.Nil] if none has.
+func caller(callID string, conversations ...[]message.Message) uuid.UUID {
+	for _, messages := range conversations {
+		for _, m := range slices.Backward(messages) {
+			if a, ok := m.(*message.Assistant); ok && slices.ContainsFunc(a.ToolCalls, func(c message.ToolCall) bool { return c.ID == callID }) {
+				return a.ID
+			}
 		}
 	}
 	return uuid.Nil
-}
-
-// has reports whether the conversation holds a message of that id.
-func (s *State) has(id uuid.UUID) bool {
-	return slices.ContainsFunc(s.Messages, func(m message.Message) bool { return m.Head().ID == id })
 }
 
 // isClientTool reports whether only the client can execute the tool of that name.

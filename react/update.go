@@ -59,23 +59,23 @@ func (u Update) Merge(v Update) Update {
 
 // Apply returns the state that the update makes of s, all of it or, with an error, nothing.
 func (s State) Apply(u Update) (State, error) {
-	s.Messages = slices.Clip(s.Messages)
-	seen := map[uuid.UUID]bool{}
+	var fresh []message.Message
 	for _, m := range u.Messages {
 		id := m.Head().ID
-		if id != uuid.Nil && (seen[id] || s.has(id)) {
+		same := func(o message.Message) bool { return o.Head().ID == id }
+		if id != uuid.Nil && (slices.ContainsFunc(fresh, same) || slices.ContainsFunc(s.Messages, same)) {
 			continue
 		}
-		seen[id] = true
 		m = clone(m)
 		if id == uuid.Nil {
 			m.Head().ID = uuid.New()
 		}
 		if t, ok := m.(*message.Tool); ok && t.ParentMessageID == uuid.Nil {
-			t.ParentMessageID = s.caller(t.ToolCallID)
+			t.ParentMessageID = caller(t.ToolCallID, fresh, s.Messages)
 		}
-		s.Messages = append(s.Messages, m)
+		fresh = append(fresh, m)
 	}
+	s = s.append(fresh...)
 	s, err := s.applyContext(u.Context)
 	if err != nil {
 		return State{}, err

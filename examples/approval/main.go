@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/everstep-go/everstep/examples/internal/offline"
 	"github.com/everstep-go/everstep/graph"
-	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/store/sqlite"
 )
@@ -60,9 +58,7 @@ func main() {
 
 	in := react.Ask(session, question)
 	if *approve || *reject {
-		answer, err := json.Marshal(react.Approval{Approved: *approve, Reason: *reason})
-		check(err)
-		in = react.Input{Session: session, Resume: answer}
+		in = react.Answer(session, react.Approval{Approved: *approve, Reason: *reason})
 	}
 	run, err := agent.Start(ctx, in)
 	check(err)
@@ -75,7 +71,7 @@ func main() {
 		return
 	}
 	check(err)
-	fmt.Println(state.Messages[len(state.Messages)-1].(*message.Assistant).Content)
+	fmt.Println(state.Reply())
 }
 
 func check(err error) {

@@ -58,15 +58,17 @@ func main() {
 	check(err)
 	defer agent.Shutdown(ctx)
 
-	if s, err := agent.Session(ctx, "", session); err == nil {
-		fmt.Println("We have talked before.")
-		if s.Active != uuid.Nil {
-			fmt.Println("I was killed then. I go on where I was:")
-			go agent.Serve(ctx) // takes over what dead processes left unfinished
-			run, err := agent.Attach(ctx, "", s.Active)
-			check(err)
-			show(run.Events(ctx, 0))
-		}
+	left, err := agent.Active(ctx, "", session)
+	check(err)
+	go agent.Serve(ctx) // takes over what dead processes left unfinished
+	if left != nil {
+		fmt.Println("I was killed. I go on where I was:")
+		show(left.Events(ctx, 0))
+	}
+	talk, err := agent.State(ctx, "", session)
+	check(err)
+	if len(talk.Messages) > 0 {
+		fmt.Println("We have talked before. I said:", talk.Reply())
 	}
 	fmt.Println("you:   Book my holiday, please.")
 	run, err := agent.Start(ctx, react.Ask(session, question))

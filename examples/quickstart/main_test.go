@@ -30,7 +30,7 @@ func TestGoesOn(t *testing.T) {
 	require.True(t, strings.HasSuffix(first, "clerk: Everything is booked. Have a good time!\n"), first)
 	require.FileExists(t, dir+"/everstep.db")
 	second := programtest.Run(t, dir)
-	require.Equal(t, "We have talked before.\n", second[:strings.Index(second, "you:")])
+	require.Equal(t, "We have talked before. I said: Everything is booked. Have a good time!\n", second[:strings.Index(second, "you:")])
 }
 
 func TestKilledRunIsFinishedWithoutRepeatingWhatWasDone(t *testing.T) {
@@ -44,11 +44,11 @@ func TestKilledRunIsFinishedWithoutRepeatingWhatWasDone(t *testing.T) {
 	next := programtest.Run(t, dir, "-db", "trip.db")
 	finished, further, ok := strings.Cut(next, "you:   Book my holiday, please.\n")
 	require.True(t, ok, next)
-	require.True(t, strings.HasPrefix(finished, "We have talked before.\nI was killed then. I go on where I was:\n"), finished)
+	require.True(t, strings.HasPrefix(finished, "I was killed. I go on where I was:\n"), finished)
 	require.Equal(t, map[string]int{"boat": 1}, booked(finished))
 	for _, what := range []string{"train", "hotel", "boat"} {
 		require.Equal(t, 1, strings.Count(finished, `  ← "the `+what+` is booked"`), "every call has its result:\n%s", finished)
 	}
-	require.True(t, strings.HasSuffix(finished, "clerk: Everything is booked. Have a good time!\n"), finished)
+	require.Contains(t, finished, "clerk: Everything is booked. Have a good time!\n")
 	require.Equal(t, map[string]int{"train": 1, "hotel": 1, "boat": 1}, booked(further))
 }

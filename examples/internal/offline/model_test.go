@@ -39,9 +39,11 @@ func reply(t *testing.T, messages ...message.Message) message.Reply {
 
 // round appends a round: a reply's calls, and a result for each.
 func round(messages []message.Message, r message.Reply, results ...*message.Tool) []message.Message {
-	messages = append(messages, message.NewAssistant(r.Text, r.ToolCalls...))
+	said := message.NewAssistant(r.Text, r.ToolCalls...)
+	said.ID = uuid.New()
+	messages = append(messages, said)
 	for i, result := range results {
-		result.ToolCallID = r.ToolCalls[i].ID
+		result.ID, result.ToolCallID = uuid.New(), r.ToolCalls[i].ID
 		messages = append(messages, result)
 	}
 	return messages
@@ -212,6 +214,7 @@ func TestError(t *testing.T) {
 func TestFlaky(t *testing.T) {
 	m, other := offline.New(), message.NewUser("/say other\n/flaky 1")
 	user := message.NewUser("/say at last\n/flaky 2")
+	other.ID, user.ID = uuid.New(), uuid.New()
 	for range 2 {
 		deltas, err := ask(t, m, user)
 		require.Empty(t, deltas)
