@@ -178,6 +178,7 @@ func TestCallIDs(t *testing.T) {
 	session := uuid.New()
 	user := func(script string) *message.User {
 		u := message.NewUser(script)
+		u.ID = uuid.New()
 		u.SessionID = session
 		return u
 	}
