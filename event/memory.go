@@ -85,7 +85,7 @@ func (m *Memory) open(key runKey) *log {
 	}
 	l := m.logs[key]
 	if l == nil {
-		l = &log{}
+		l = &log{events: make([]Event, 0, 24)} // a short run fits without growing
 		m.logs[key] = l
 	}
 	return l

@@ -34,10 +34,9 @@ type execution[S any] struct {
 	settled bool // the run is being stopped and its state is in order
 	resumed resumption
 
-	done chan struct{}   // closed when the execution has ended
-	err  error           // how, valid once done is closed
-	over context.Context // ends with done if the run did not end
-	halt context.CancelFunc
+	done chan struct{} // closed when the execution has ended
+	err  error         // how, valid once done is closed
+	over givenUp       // ends after done, if the run did not end
 }
 
 // resumption is what an interrupted node finds when it runs again.
@@ -48,9 +47,8 @@ type resumption struct {
 
 func (r *Runner[S]) execution(ctx context.Context, f store.Fence, session uuid.UUID) *execution[S] {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	over, halt := context.WithCancel(context.Background())
 	return &execution[S]{
-		r: r, over: over, halt: halt,
+		r: r,
 		claim: &claim{
 			graph: r.graph.name, session: session, store: r.store, bus: r.opts.Bus, observer: r.opts.Observer,
 			log: r.opts.Logger, lease: r.opts.Lease, ctx: ctx, cancel: cancel, fence: f,
@@ -166,7 +164,7 @@ func (x *execution[S]) run() {
 		}
 		close(x.done)
 		if x.givenUpAfter() >= 0 {
-			x.halt()
+			x.over.end()
 		}
 	}()
 	if x.observer != nil {
@@ -212,7 +210,7 @@ func (x *execution[S]) advance() {
 			return
 		}
 		node := &x.r.graph.nodes[i]
-		if x.steps >= x.r.opts.MaxSteps && !node.options.Settles {
+		if x.steps > x.r.opts.MaxSteps || x.steps == x.r.opts.MaxSteps && !node.options.Settles {
 			x.fail(Fail(CodeMaxSteps, fmt.Sprintf("the run took more than %d steps", x.r.opts.MaxSteps), nil))
 			return
 		}
@@ -259,6 +257,7 @@ func (x *execution[S]) runNode(node *Spec[S]) bool {
 		return false
 	}
 	if isInterrupt(err) && len(sc.asked) > 0 {
+		sc.asked = inOrder(sc.asked, err)
 		x.interrupt(node, kept, sc)
 		return false
 	}
@@ -352,22 +351,13 @@ func (x *execution[S]) interrupt(node *Spec[S], kept S, sc *scope) {
 		return
 	}
 	x.carryOver(sc)
-	before, pending := *x, x.pending()
+	before := x.place()
 	c := checkpoint.Checkpoint{Node: node.name, Status: checkpoint.Interrupted, Reason: checkpoint.Interrupt, Metadata: metadata}
 	if err := x.step(c, kept, false); err != nil {
 		x.fail(&NodeError{Node: node.name, Err: err})
 		return
 	}
-	err = x.commit(outcome{status: checkpoint.Interrupted})
-	if errors.Is(err, store.ErrCancelRequested) {
-		x.truncate(pending)
-		x.state, x.at, x.chain = before.state, before.at, before.chain
-		x.cancel(ErrCancelled)
-		x.stop(ErrCancelled)
-		return
-	}
-	if err != nil {
-		x.abandon(err)
+	if !x.conclude(outcome{status: checkpoint.Interrupted}, before) {
 		return
 	}
 	payload, _ := wire.Marshal(interruptPayload{sc.asked})
@@ -449,7 +439,7 @@ func (x *execution[S]) lastNode() string {
 
 // finish writes the last checkpoint of the run with its status, and says how it ended.
 func (x *execution[S]) finish(o outcome, node string, kept S, cause error) {
-	before, pending := *x, x.pending()
+	before := x.place()
 	c := checkpoint.Checkpoint{Node: node, Status: o.status, Reason: checkpoint.Finish}
 	if err := x.step(c, kept, false); err != nil {
 		// A state that cannot be kept: end in the one before, which could.
@@ -463,16 +453,7 @@ func (x *execution[S]) finish(o outcome, node string, kept S, cause error) {
 			return
 		}
 	}
-	err := x.commit(o)
-	if errors.Is(err, store.ErrCancelRequested) {
-		x.truncate(pending)
-		x.state, x.at, x.chain = before.state, before.at, before.chain
-		x.cancel(ErrCancelled)
-		x.stop(ErrCancelled)
-		return
-	}
-	if err != nil {
-		x.abandon(err)
+	if !x.conclude(o, before) {
 		return
 	}
 	switch o.status {
@@ -483,6 +464,35 @@ func (x *execution[S]) finish(o outcome, node string, kept S, cause error) {
 	default:
 		x.end(event.RunFinished{Status: string(o.status), Result: x.result()}, nil)
 	}
+}
+
+// place is where an execution stands before a step that may be taken back.
+type place[S any] struct {
+	state   S
+	at      checkpoint.Checkpoint
+	chain   chain
+	pending int
+}
+
+func (x *execution[S]) place() place[S] {
+	return place[S]{x.state, x.at, x.chain, x.pending()}
+}
+
+// conclude writes the last step of the run and how it ends. It reports whether the run has ended
+// so. If somebody wants it cancelled, the step is taken back and the run ends as cancelled.
+func (x *execution[S]) conclude(o outcome, before place[S]) bool {
+	err := x.commit(o)
+	if errors.Is(err, store.ErrCancelRequested) {
+		x.truncate(before.pending)
+		x.state, x.at, x.chain = before.state, before.at, before.chain
+		x.cancel(ErrCancelled)
+		x.stop(ErrCancelled)
+		return false
+	}
+	if err != nil {
+		x.abandon(err)
+	}
+	return err == nil
 }
 
 // result is what clients are told of the state.

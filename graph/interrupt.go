@@ -205,5 +205,34 @@ func answersTo(open []Question, resume json.RawMessage) (map[string]json.RawMess
 	return map[string]json.RawMessage{open[0].ID: resume}, nil
 }
 
+// inOrder returns the questions that were asked, first those that the node's error names, in its
+// order: a node that asks in parallel joins the errors to say how its questions follow each other.
+func inOrder(asked []Question, err error) []Question {
+	var ordered []Question
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) {
+		case *InterruptError:
+			same := func(q Question) bool { return q.ID == e.Question.ID }
+			if i := slices.IndexFunc(asked, same); i >= 0 && !slices.ContainsFunc(ordered, same) {
+				ordered = append(ordered, asked[i])
+			}
+		case interface{ Unwrap() []error }:
+			for _, err := range e.Unwrap() {
+				walk(err)
+			}
+		case interface{ Unwrap() error }:
+			walk(e.Unwrap())
+		}
+	}
+	walk(err)
+	for _, q := range asked {
+		if !slices.ContainsFunc(ordered, func(o Question) bool { return o.ID == q.ID }) {
+			ordered = append(ordered, q)
+		}
+	}
+	return ordered
+}
+
 // isInterrupt reports whether a node stopped to ask.
 func isInterrupt(err error) bool { return errors.Is(err, ErrInterrupted) }

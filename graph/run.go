@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -178,7 +179,7 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		case <-x.done:
 			last = x.givenUpAfter()
 		default:
-			defer context.AfterFunc(x.over, func() { stop(errGivenUp) })()
+			defer x.over.then(func() { stop(errGivenUp) })()
 		}
 		if last >= 0 && w.after >= last {
 			w.yield(event.Event{}, x.err)
@@ -210,7 +211,7 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 	if errors.Is(cause, errGivenUp) {
 		return true
 	}
-	if gap, ok := errors.AsType[*event.GapError](err); ok {
+	if gap, ok := errors.AsType[*event.GapError](err); ok && r.r.store != nil {
 		w.after = gap.First - 1
 		return w.snapshot(ctx, w.after)
 	}
@@ -317,4 +318,44 @@ func (x *execution[S]) givenUpAfter() int64 {
 		return -1
 	}
 	return x.number
+}
+
+// givenUp tells observers that an execution is over although the run is not. The zero value is
+// ready; it costs nothing while nobody observes.
+type givenUp struct {
+	mu    sync.Mutex // guards what follows
+	ended bool
+	calls map[int]func()
+	next  int
+}
+
+// then has f called at the end, or now if that was before. The func it returns takes that back.
+func (g *givenUp) then(f func()) (stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		f()
+		return func() {}
+	}
+	if g.calls == nil {
+		g.calls = make(map[int]func())
+	}
+	g.next++
+	n := g.next
+	g.calls[n] = f
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.calls, n)
+	}
+}
+
+func (g *givenUp) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	for _, f := range g.calls {
+		f()
+	}
+	g.calls = nil
 }

@@ -62,8 +62,8 @@ func newValidator(parameters json.RawMessage) (*validator, error) {
 	return &validator{schema: resolved}, nil
 }
 
-// validate returns an [*ArgumentError] for arguments that the tool must not see.
-func (v *validator) validate(arguments json.RawMessage) error {
+// matches returns an [*ArgumentError] for arguments that do not fit the schema.
+func (v *validator) matches(arguments json.RawMessage) error {
 	data, err := cleanArguments(arguments)
 	if err != nil {
 		return err
@@ -78,10 +78,20 @@ func (v *validator) validate(arguments json.RawMessage) error {
 	if err := v.schema.Validate(instance); err != nil {
 		return &ArgumentError{Reason: brief(explain(err))}
 	}
-	if v.decodes != nil {
-		return v.decodes(data)
-	}
 	return nil
+}
+
+// validate returns an [*ArgumentError] for arguments that the tool would refuse, also for reasons
+// that no schema tells.
+func (v *validator) validate(arguments json.RawMessage) error {
+	if err := v.matches(arguments); err != nil || v.decodes == nil {
+		return err
+	}
+	data, err := cleanArguments(arguments)
+	if err != nil {
+		return err
+	}
+	return v.decodes(data)
 }
 
 // cleanArguments returns arguments that can be decoded without loss; none at all are {}.

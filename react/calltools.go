@@ -2,6 +2,7 @@ package react
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"slices"
 	"strings"
@@ -263,14 +264,15 @@ func (b *batch) failure(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var asked, broken error
+	var asked []error
+	var broken error
 	for _, c := range b.calls {
 		switch err := cmpErr(c.resting, c.err); {
 		case err == nil:
 		case isAbort(err):
 			return err
 		case errors.Is(err, graph.ErrInterrupted):
-			asked = err
+			asked = append(asked, err)
 		default:
 			broken = err
 		}
@@ -278,7 +280,7 @@ func (b *batch) failure(ctx context.Context) error {
 	if broken != nil {
 		return broken
 	}
-	return asked
+	return errors.Join(asked...)
 }
 
 // giveUp gives the calls that are not settled a made-up result.
@@ -308,7 +310,11 @@ func cmpErr(errs ...error) error {
 // resultID is the id of the message that holds a call's result. It follows from the call, so
 // that whatever is said about the result twice, after a crash, is the same.
 func resultID(caller *message.Assistant, callID string) uuid.UUID {
-	return uuid.NewSHA1(caller.ID, []byte(callID))
+	sum := sha1.Sum(append(append(make([]byte, 0, 96), caller.ID[:]...), callID...)) // as RFC 9562, 5.5 has it
+	id := uuid.UUID(sum[:16])
+	id[6] = id[6]&0x0f | 0x50
+	id[8] = id[8]&0x3f | 0x80
+	return id
 }
 
 // failedResult is the message for a call that failed without output (contract R12).

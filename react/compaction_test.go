@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -38,7 +39,7 @@ func conversation(text string) (msgs []message.Message, count TokenCounter) {
 		case 't':
 			m = message.NewTool(parts[1], name)
 		}
-		m.Head().Name = word
+		m.Head().ID, m.Head().Name = uuid.New(), word
 		weight[m] = 1
 		if heavy {
 			var w int

@@ -2,6 +2,7 @@ package react
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -95,10 +96,10 @@ func (a *Agent) update(in Input) (*Update, error) {
 			fault("pattern", fmt.Sprintf("messages[%d]", i), "%v", err)
 		}
 	}
-	if answers(in.Resume) && hasRole(withoutNil(in.Messages), message.RoleUser) {
+	if given(in.Resume) && hasRole(withoutNil(in.Messages), message.RoleUser) {
 		fault("conflict", "messages", "a run brings either an answer or a new user message")
 	}
-	if len(in.Context) > 0 {
+	if given(in.Context) {
 		context, err := wire.Clean(in.Context)
 		if err == nil {
 			u.Context, err = state.Merge(context)
@@ -141,7 +142,7 @@ func (a *Agent) checkModel(m *ModelConfig, fault func(code, field, format string
 		provider, name := a.modelFor(o)
 		if provider == nil {
 			fault("unknown", "model.override.provider", "%q is no provider of this agent", o.Provider)
-		} else if a.config.AllowModel != nil && !a.config.AllowModel(o.Provider, name) {
+		} else if a.config.AllowModel != nil && !a.config.AllowModel(cmp.Or(o.Provider, a.config.Provider), name) {
 			fault("unknown", "model.override.model", "%q is not allowed", name)
 		}
 	}
@@ -158,10 +159,10 @@ func (a *Agent) checkModel(m *ModelConfig, fault func(code, field, format string
 	}
 }
 
-// answers reports whether a resume payload holds an answer: null is none.
-func answers(resume json.RawMessage) bool {
-	resume = bytes.TrimSpace(resume)
-	return len(resume) > 0 && !bytes.Equal(resume, []byte("null"))
+// given reports whether a value is given: null is none.
+func given(value json.RawMessage) bool {
+	value = bytes.TrimSpace(value)
+	return len(value) > 0 && !bytes.Equal(value, []byte("null"))
 }
 
 func withoutNil(messages []message.Message) []message.Message {

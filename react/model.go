@@ -156,43 +156,67 @@ func (c *call) stream(ctx context.Context, each func(message.Delta)) error {
 func (c *call) attempt(ctx context.Context, each func(message.Delta)) (began bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var timer *time.Timer
+	a := &attempt{call: c, cancel: cancel, each: each}
+	defer a.stop()
 	if c.timeout > 0 {
-		timer = time.AfterFunc(c.timeout, func() { cancel(errModelTimeout) })
-		defer timer.Stop()
+		a.timer = time.AfterFunc(c.timeout, func() { cancel(errModelTimeout) })
 	}
-	var idle *time.Timer
-	done := false
 	for delta, err := range c.model.Generate(ctx, c.request) {
 		if err != nil {
-			return began, because(ctx, err)
+			return a.began, because(ctx, err)
 		}
-		if timer != nil && !began && !timer.Stop() {
-			return false, errModelTimeout
-		}
-		if !began && c.idle > 0 {
-			idle = time.AfterFunc(c.idle, func() { cancel(errModelIdle) })
-			defer idle.Stop()
-		} else if idle != nil {
-			idle.Reset(c.idle)
-		}
-		began = true
-		if _, done = delta.(message.Done); done {
-			each(delta)
+		if !a.take(delta) {
 			break
 		}
-		each(delta)
 	}
-	if !done {
-		return began, because(ctx, errModelCut)
+	if !a.began || !a.done {
+		return a.began, because(ctx, errModelCut)
 	}
 	return true, nil
 }
 
+// attempt is one try at a reply.
+type attempt struct {
+	*call
+	cancel context.CancelCauseFunc
+	each   func(message.Delta)
+	timer  *time.Timer // for the beginning, then for the pauses; nil if there is no limit
+	began  bool
+	done   bool
+}
+
+// take hands on a delta, and reports whether more may come.
+func (a *attempt) take(delta message.Delta) bool {
+	if !a.began && a.timer != nil && !a.timer.Stop() {
+		return false // it came too late: the context has ended already
+	}
+	switch {
+	case a.idle <= 0:
+	case !a.began:
+		a.timer = time.AfterFunc(a.idle, func() { a.cancel(errModelIdle) })
+	default:
+		a.timer.Reset(a.idle)
+	}
+	a.began = true
+	_, a.done = delta.(message.Done)
+	a.each(delta)
+	return !a.done
+}
+
+func (a *attempt) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
 // because returns why a stream broke: what ended its context, if that is what did.
 func because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil || errors.Is(err, cause):
+		return err
+	case errors.Is(err, errModelCut):
+		return cause
 	}
-	return err
+	return fmt.Errorf("%w: %w", cause, err)
 }

@@ -54,6 +54,9 @@ func (o *outcome) message(call message.ToolCall, caller *message.Assistant) *mes
 // call executes one call and returns how it ended. An error means that it did not: the tool
 // asked, aborted the run, or was stopped.
 func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
+	if ctx.Err() != nil { // while the reply was written
+		return nil, context.Cause(ctx)
+	}
 	b.order.Lock()
 	now := b.state
 	b.order.Unlock()
@@ -64,7 +67,11 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 	if !allowed(spec.Capabilities, granted(b.agent.config.CapabilityPolicy, b.agent.config.Capabilities, now.CapabilityOverride)) {
 		return failed(CodeDenied, fmt.Sprintf("Tool '%s' is not allowed", c.Name)), nil
 	}
-	if err := c.tool.arguments.validate(c.Arguments); err != nil {
+	validate := c.tool.arguments.matches
+	if spec.Approval {
+		validate = c.tool.arguments.validate // nobody is to be asked about what cannot be
+	}
+	if err := validate(c.Arguments); err != nil {
 		return failed(CodeInvalidArguments, err.Error()), nil
 	}
 	scope := &toolScope{callID: c.ID, state: now}
