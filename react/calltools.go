@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +126,9 @@ func (b *batch) run(ctx context.Context) {
 		c.outcome, c.err = graph.Task(ctx, c.ID, func(context.Context) (*outcome, error) {
 			return nil, errors.New("react: a kept result is gone")
 		})
+		if c.err == nil && c.outcome == nil {
+			c.err = fmt.Errorf("react: the kept result of call %q is damaged", c.ID)
+		}
 	}
 	slices.SortStableFunc(kept, func(x, y *openCall) int { return int(x.outcome.orderOr() - y.outcome.orderOr()) })
 	for _, c := range kept {
@@ -165,6 +169,20 @@ func (b *batch) settle(ctx context.Context, c *openCall, abort context.CancelCau
 		return
 	}
 	opts := &graph.TaskOptions{Name: c.Name, Unique: true}
+	ordered := false
+	defer func() {
+		if ordered {
+			b.order.Unlock()
+		}
+	}()
+	inOrder := func(out *outcome) *outcome {
+		if out.changes() {
+			b.order.Lock()
+			ordered = true
+			b.check(out)
+		}
+		return out
+	}
 	if c.tool != nil {
 		if c.tool.spec.Sequential {
 			b.exclusive.Lock()
@@ -180,31 +198,19 @@ func (b *batch) settle(ctx context.Context, c *openCall, abort context.CancelCau
 				if err != nil {
 					return nil, err
 				}
-				return b.finished(result, nil, nil), nil
+				return inOrder(b.finished(result, nil, nil)), nil
 			}
 		}
 	}
-	ordered := false
-	defer func() {
-		if ordered {
-			b.order.Unlock()
-		}
-	}()
 	out, err := graph.Task(ctx, c.ID, func(ctx context.Context) (*outcome, error) {
 		out, err := b.call(ctx, c)
-		if err == nil && out.changes() {
-			b.order.Lock()
-			ordered = true
-			b.check(out)
+		if err != nil {
+			return nil, err
 		}
-		return out, err
+		return inOrder(out), nil
 	}, opts)
 	switch {
 	case err == nil:
-		if !ordered && out.changes() { // a reconciled result
-			b.order.Lock()
-			ordered = true
-		}
 		c.outcome, c.err = out, b.apply(ctx, c, out)
 	case errors.Is(err, graph.ErrOutcomeUnknown):
 		c.outcome = &outcome{Error: "outcome unknown: the process died while the tool ran, and it must not run twice", Code: CodeOutcomeUnknown}
