@@ -19,9 +19,11 @@ type Codec[S any] interface {
 	// Version is the version of what Encode writes, stored with every checkpoint.
 	Version() int
 
-	// Encode returns what after adds to before. Before is the state of the checkpoint that the
-	// new one follows; for the first checkpoint of a session it is the zero S.
-	Encode(before, after S) (Change, error)
+	// Encode returns what after adds to before, the state of the checkpoint that the new one
+	// follows; for the first checkpoint of a session that is the zero S. Document is what before
+	// was kept as: what was read from the store, or the Encoded of the change before. It is nil
+	// if there is neither.
+	Encode(document json.RawMessage, before, after S) (Change, error)
 
 	// Decode returns the state that was kept as document and messages, written at the given
 	// version. The document is nil if none was ever written. The slice is the codec's to keep.
@@ -45,6 +47,8 @@ type Change struct {
 	// Patch leads from the document before to the new one. Nil if the codec does not know the
 	// difference: the whole document is stored then.
 	Patch state.Patch
+	// Encoded is the new document, if the codec has it at hand. The next Encode gets it again.
+	Encoded json.RawMessage
 	// Messages are those that the step appended, in order. A codec of a state without a
 	// conversation has none.
 	Messages []message.Message
@@ -60,23 +64,31 @@ type JSON[S any] struct{}
 func (JSON[S]) Version() int { return 1 }
 
 // Encode keeps the members that changed, or the whole document where that is no longer than them.
-func (JSON[S]) Encode(before, after S) (Change, error) {
-	old, err := wire.Marshal(before)
-	if err != nil {
-		return Change{}, fmt.Errorf("checkpoint: encode %T: %w", before, err)
-	}
+// It compares with the document and not with the state before, which a node may have changed in
+// place.
+func (JSON[S]) Encode(document json.RawMessage, _, after S) (Change, error) {
 	now, err := wire.Marshal(after)
 	if err != nil {
 		return Change{}, fmt.Errorf("checkpoint: encode %T: %w", after, err)
 	}
-	change := Change{Document: func() (json.RawMessage, error) { return now, nil }}
-	if bytes.Equal(old, now) {
-		change.Document = nil
+	if document == nil {
+		var none S
+		if document, err = wire.Marshal(none); err != nil {
+			return Change{}, fmt.Errorf("checkpoint: encode %T: %w", none, err)
+		}
+	}
+	change := Change{Encoded: now}
+	if bytes.Equal(document, now) {
 		return change, nil
 	}
-	if patch, ok := state.Diff(old, now); ok {
+	patch, ok := state.Diff(document, now)
+	if ok && len(patch) == 0 {
+		return change, nil // the members stand in another order
+	}
+	if ok {
 		change.Patch = patch
 	}
+	change.Document = func() (json.RawMessage, error) { return now, nil }
 	return change, nil
 }
 

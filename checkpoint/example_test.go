@@ -26,7 +26,13 @@ func ExampleJSON() {
 		Text  string
 	}
 	var codec checkpoint.JSON[doc]
-	change, err := codec.Encode(doc{"Oslo", "It is"}, doc{"Oslo", "It is cold."})
+	before, after := doc{"Oslo", "It is"}, doc{"Oslo", "It is cold."}
+	document, err := codec.Result(before)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	change, err := codec.Encode(document, before, after)
 	if err != nil {
 		fmt.Println(err)
 		return

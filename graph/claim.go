@@ -154,6 +154,7 @@ func (c *claim) commit(o outcome) error {
 // write does the one store call that all checkpoints are. The caller holds writeMu.
 func (c *claim) write(o outcome) (err error) {
 	var done *store.Committed
+	began := c.begin != nil
 	switch {
 	case c.store == nil:
 		c.begin = nil
@@ -186,6 +187,8 @@ func (c *claim) write(o outcome) (err error) {
 	c.steps, c.stamps, c.carried = nil, nil, nil
 	if c.ctx.Err() == nil {
 		c.releaseEvents()
+	} else if began {
+		c.sayStarted() // that much is true, however the run is being stopped
 	}
 	c.accept(nil)
 	return nil
@@ -366,6 +369,16 @@ func (c *claim) releaseEvents() {
 		c.publish(e)
 	}
 	c.held = nil
+}
+
+// sayStarted says the first of the events that wait, which is that the run started.
+func (c *claim) sayStarted() {
+	c.eventMu.Lock()
+	defer c.eventMu.Unlock()
+	if len(c.held) > 0 {
+		c.publish(c.held[0])
+		c.held = c.held[1:]
+	}
 }
 
 // dropEvents forgets what waited for a commit that will not be.

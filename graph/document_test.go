@@ -101,7 +101,7 @@ type conversation struct {
 }
 
 func (talk) Version() int { return 3 }
-func (talk) Encode(before, after conversation) (checkpoint.Change, error) {
+func (talk) Encode(_ json.RawMessage, before, after conversation) (checkpoint.Change, error) {
 	c := checkpoint.Change{Messages: after.Messages[len(before.Messages):]}
 	if before.Turns != after.Turns {
 		c.Document = func() (json.RawMessage, error) { return json.Marshal(after.Turns) }

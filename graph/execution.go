@@ -25,14 +25,15 @@ type execution[S any] struct {
 	attached bool
 	unready  bool // it was not prepared, because it expected to wait
 
-	state   S
-	at      checkpoint.Checkpoint // the last one, written or not
-	ran     string                // the last node that completed
-	next    string                // the node to run; empty: the run is complete
-	chain   chain
-	steps   int
-	settled bool // the run is being stopped and its state is in order
-	resumed resumption
+	state    S
+	document json.RawMessage       // what the state is kept as, if that is known
+	at       checkpoint.Checkpoint // the last one, written or not
+	ran      string                // the last node that completed
+	next     string                // the node to run; empty: the run is complete
+	chain    chain
+	steps    int
+	settled  bool // the run is being stopped and its state is in order
+	resumed  resumption
 
 	done chan struct{} // closed when the execution has ended
 	err  error         // how, valid once done is closed
@@ -88,7 +89,7 @@ func (x *execution[S]) prepare(from *head[S], forked bool, input *S, resume json
 		x.resumed = resumption{open: open, answers: answers}
 		x.carry(from.tasks)
 	}
-	x.state, x.chain = from.state, from.chain
+	x.state, x.document, x.chain = from.state, from.document, from.chain
 	if origin != nil {
 		x.at = *origin
 	}
@@ -124,7 +125,7 @@ func (x *execution[S]) step(c checkpoint.Checkpoint, after S, repeatable bool) e
 		x.writeMu.Unlock()
 		return nil
 	}
-	change, err := x.r.opts.Codec.Encode(x.state, after)
+	change, err := x.r.opts.Codec.Encode(x.document, x.state, after)
 	if err != nil {
 		return fmt.Errorf("graph: state: %w", err)
 	}
@@ -149,7 +150,7 @@ func (x *execution[S]) step(c checkpoint.Checkpoint, after S, repeatable bool) e
 		step.Messages = append(step.Messages, record)
 	}
 	x.add(step, change.Messages, repeatable)
-	x.state, x.at, x.chain = after, c, next
+	x.state, x.document, x.at, x.chain = after, change.Encoded, c, next
 	return nil
 }
 
@@ -468,14 +469,15 @@ func (x *execution[S]) finish(o outcome, node string, kept S, cause error) {
 
 // place is where an execution stands before a step that may be taken back.
 type place[S any] struct {
-	state   S
-	at      checkpoint.Checkpoint
-	chain   chain
-	pending int
+	state    S
+	document json.RawMessage
+	at       checkpoint.Checkpoint
+	chain    chain
+	pending  int
 }
 
 func (x *execution[S]) place() place[S] {
-	return place[S]{x.state, x.at, x.chain, x.pending()}
+	return place[S]{x.state, x.document, x.at, x.chain, x.pending()}
 }
 
 // conclude writes the last step of the run and how it ends. It reports whether the run has ended
@@ -484,7 +486,7 @@ func (x *execution[S]) conclude(o outcome, before place[S]) bool {
 	err := x.commit(o)
 	if errors.Is(err, store.ErrCancelRequested) {
 		x.truncate(before.pending)
-		x.state, x.at, x.chain = before.state, before.at, before.chain
+		x.state, x.document, x.at, x.chain = before.state, before.document, before.at, before.chain
 		x.cancel(ErrCancelled)
 		x.stop(ErrCancelled)
 		return false
@@ -526,7 +528,7 @@ func (x *execution[S]) remember() {
 	}
 	latest := x.at
 	latest.Line, latest.Seq = x.position()
-	x.r.heads.put(runKey{x.fence.Tenant, x.session}, &head[S]{checkpoint: &latest, base: x.base, state: x.state, chain: x.chain})
+	x.r.heads.put(runKey{x.fence.Tenant, x.session}, &head[S]{checkpoint: &latest, base: x.base, state: x.state, document: x.document, chain: x.chain})
 }
 
 // abandon ends the execution without ending the run: the store failed, or the run is somebody

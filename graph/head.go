@@ -19,6 +19,7 @@ type head[S any] struct {
 	base       int64                  // of the session, when it was read
 	active     bool                   // the session had an active run then
 	state      S
+	document   json.RawMessage // what the state is kept as, if that is known
 	chain      chain
 	tasks      []store.Task
 }
@@ -95,6 +96,7 @@ func (r *Runner[S]) decode(pos *store.Position) (*head[S], error) {
 		}
 		document = doc
 	}
+	h.document = document
 	messages := make([]message.Message, len(pos.Messages))
 	for i := range pos.Messages {
 		m, err := pos.Messages[i].Decode()

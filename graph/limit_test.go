@@ -184,11 +184,11 @@ func TestAPanicOfANodeFailsTheRun(t *testing.T) {
 // picky is a codec that refuses some states.
 type picky struct{ checkpoint.JSON[doc] }
 
-func (p picky) Encode(before, after doc) (checkpoint.Change, error) {
+func (p picky) Encode(document json.RawMessage, before, after doc) (checkpoint.Change, error) {
 	if after.Text == "bad" {
 		return checkpoint.Change{}, errBroken
 	}
-	return p.JSON.Encode(before, after)
+	return p.JSON.Encode(document, before, after)
 }
 
 func (p picky) Merge(from *checkpoint.Checkpoint, current, input doc) (doc, error) {
@@ -204,12 +204,12 @@ type unsteady struct {
 	failed bool
 }
 
-func (u *unsteady) Encode(before, after doc) (checkpoint.Change, error) {
+func (u *unsteady) Encode(document json.RawMessage, before, after doc) (checkpoint.Change, error) {
 	if before == after && after.Trail != "" && !u.failed {
 		u.failed = true
 		return checkpoint.Change{}, errBroken
 	}
-	return u.picky.Encode(before, after)
+	return u.picky.Encode(document, before, after)
 }
 
 func TestAStateThatCannotBeEncodedFailsTheRun(t *testing.T) {

@@ -32,7 +32,9 @@ type NodeOptions struct {
 //
 //	graph.Node("draft", &draft{Writer: w})
 //
-// Run gets the state and returns the next one and the edge to take. It may be called by many
+// Run gets the state and returns the next one and the edge to take; with an error the edge is not
+// looked at: return d, graph.Next[draft]{}, err. What a state refers to, a map or a slice, is the
+// run's own: a node that changes it in place and then fails has changed it. Run may be called by many
 // runs at once, on the one instance. It may be called again for the same step, after a crash or
 // an interrupt: what must happen once goes into a [Task].
 //

@@ -249,7 +249,6 @@ func TestWhatANodeKeepsIsTheStateOfItsFailure(t *testing.T) {
 
 func TestAStateThatChangesInPlaceIsKept(t *testing.T) {
 	t.Parallel()
-	t.Skip("the codec compares the state with itself: a change in place is not seen, and not written")
 	st := memory.New(nil)
 	g, err := graph.New("place", graph.Node("writer", &writer{}))
 	require.NoError(t, err)

@@ -131,7 +131,7 @@ func (x *execution[S]) restore(ctx context.Context, run *store.Run) error {
 	if err != nil {
 		return err
 	}
-	x.state, x.chain, x.at, x.next = h.state, h.chain, *h.checkpoint, h.checkpoint.Next
+	x.state, x.document, x.chain, x.at, x.next = h.state, h.document, h.chain, *h.checkpoint, h.checkpoint.Next
 	if x.at.Reason == checkpoint.Step {
 		x.ran = x.at.Node
 	}
@@ -167,6 +167,7 @@ func (x *execution[S]) await() bool {
 	x.failed = nil
 	x.writeMu.Unlock()
 	x.sayStarted()
+	x.dropEvents() // the rest will be said again, of what the run then starts from
 	x.accept(nil)
 	limit := time.NewTimer(x.r.opts.WaitLimit)
 	defer limit.Stop()
@@ -259,16 +260,6 @@ func (x *execution[S]) endWaiting(o outcome) {
 	} else {
 		x.end(event.RunError{Error: o.text, Code: o.code}, &RunError{Run: x.fence.Run, Code: o.code, Text: o.text})
 	}
-}
-
-// sayStarted says that the run is recorded, and nothing else of what is held back.
-func (x *execution[S]) sayStarted() {
-	x.eventMu.Lock()
-	defer x.eventMu.Unlock()
-	if len(x.held) > 0 {
-		x.publish(x.held[0])
-	}
-	x.held, x.holding = nil, false
 }
 
 // beat renews the leases of this process's runs while there are any, and learns from the store

@@ -248,7 +248,7 @@ func (x *execution[S]) recordInput(p StartParams[S]) error {
 	saved := params{Resume: p.Resume, HasInput: p.Input != nil, Version: x.r.opts.Codec.Version()}
 	if p.Input != nil {
 		var zero S
-		change, err := x.r.opts.Codec.Encode(zero, *p.Input)
+		change, err := x.r.opts.Codec.Encode(nil, zero, *p.Input)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ type document struct {
 
 func (codec) Version() int { return 1 }
 
-func (codec) Encode(before, after State) (checkpoint.Change, error) {
+func (codec) Encode(_ json.RawMessage, before, after State) (checkpoint.Change, error) {
 	if u := after.input; u != nil {
 		rest := *u
 		rest.Messages = nil

@@ -36,7 +36,7 @@ func fullUpdate() Update {
 // changed decodes what Encode stores of the step from before to after.
 func changed(t *testing.T, c codec, stored json.RawMessage, before, after State) (json.RawMessage, checkpoint.Change) {
 	t.Helper()
-	change, err := c.Encode(before, after)
+	change, err := c.Encode(nil, before, after)
 	require.NoError(t, err)
 	if change.Document == nil {
 		return stored, change
@@ -104,7 +104,7 @@ func TestAStepThatOnlyAppendsMessagesStoresNoDocument(t *testing.T) {
 	c := newCodec(t)
 	before, err := State{Context: emptyObject}.Apply(fullUpdate())
 	require.NoError(t, err)
-	change, err := c.Encode(before, before.append(message.NewUser("hi")))
+	change, err := c.Encode(nil, before, before.append(message.NewUser("hi")))
 	require.NoError(t, err)
 	assert.Nil(t, change.Document)
 	assert.Nil(t, change.Patch)
@@ -140,7 +140,7 @@ func TestStatesThatShareALogDoNotWriteIntoEachOther(t *testing.T) {
 	}
 	left, right := put("left"), put("right")
 	for key, s := range map[string]State{"left": left, "right": right} {
-		change, err := c.Encode(base, s)
+		change, err := c.Encode(nil, base, s)
 		require.NoError(t, err)
 		require.Len(t, change.Patch, 1)
 		assert.Equal(t, "/context/"+key, change.Patch[0].Path)
@@ -157,7 +157,7 @@ func TestAnInputThatWaitsIsDecodedAsItWasEncoded(t *testing.T) {
 		"empty":   {},
 		"cleared": {Model: Set[*ModelConfig](nil), CapabilityOverride: Set[*CapabilityOverride](nil), ContextVars: Set[[]ContextVar](nil), Tools: Set[[]message.ToolSpec](nil)},
 	} {
-		change, err := c.Encode(State{}, State{input: &u})
+		change, err := c.Encode(nil, State{}, State{input: &u})
 		require.NoError(t, err, name)
 		text, err := change.Document()
 		require.NoError(t, err, name)

@@ -36,7 +36,7 @@ func FuzzStoredState(f *testing.F) {
 		for _, node := range []string{"call_model", "call_tools", "exit", "route_next"} {
 			require.NotEmpty(t, agent.startAt(graph.Origin[State]{Entry: "entrypoint", Forked: true, Checkpoint: &checkpoint.Checkpoint{Node: node}, State: s}))
 		}
-		change, err := codec{agent}.Encode(State{}, s)
+		change, err := codec{agent}.Encode(nil, State{}, s)
 		if err == nil && change.Document != nil {
 			_, _ = change.Document()
 		}
