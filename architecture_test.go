@@ -188,15 +188,16 @@ func TestNoTestSleepsOutsideOfABubble(t *testing.T) {
 		names, err := filepath.Glob(filepath.Join(path, "*_test.go"))
 		require.NoError(t, err)
 		var files []*ast.File
+		set := token.NewFileSet()
 		for _, name := range names {
-			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			f, err := parser.ParseFile(set, name, nil, 0)
 			require.NoError(t, err)
 			files = append(files, f)
 		}
 		wrappers := bubbleFuncs(files)
-		for i, f := range files {
-			if n := sleeps(f, wrappers); n > 0 {
-				t.Errorf("%s sleeps %d times: wait for what it waits for, or use testing/synctest", names[i], n)
+		for _, f := range files {
+			for _, at := range sleeps(f, wrappers) {
+				t.Errorf("%v sleeps: wait for what it waits for, or use testing/synctest", set.Position(at))
 			}
 		}
 		return nil
@@ -224,30 +225,31 @@ func bubbleFuncs(files []*ast.File) []string {
 	return names
 }
 
-// sleeps counts the calls of time.Sleep that are not in a bubble: in one, sleeping is waiting for
-// the fake clock.
-func sleeps(f *ast.File, wrappers []string) (n int) {
-	var bubbles []ast.Node
-	ast.Inspect(f, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			id, local := call.Fun.(*ast.Ident)
-			if calls(call, "synctest", "Test") || local && slices.Contains(wrappers, id.Name) {
-				bubbles = append(bubbles, call)
+// sleeps returns where time.Sleep is called by funcs that have no bubble in them: in one, sleeping is
+// waiting for the fake clock.
+func sleeps(f *ast.File, wrappers []string) (at []token.Pos) {
+	bubble := func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		id, local := call.Fun.(*ast.Ident)
+		return calls(call, "synctest", "Test") || local && slices.Contains(wrappers, id.Name)
+	}
+	for _, d := range f.Decls {
+		inBubble := false
+		ast.Inspect(d, func(n ast.Node) bool {
+			inBubble = inBubble || bubble(n)
+			return true
+		})
+		ast.Inspect(d, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && !inBubble && calls(call, "time", "Sleep") {
+				at = append(at, call.Pos())
 			}
-		}
-		if fn, ok := n.(*ast.FuncDecl); ok && slices.Contains(wrappers, fn.Name.Name) {
-			bubbles = append(bubbles, fn)
-		}
-		return true
-	})
-	ast.Inspect(f, func(node ast.Node) bool {
-		call, ok := node.(*ast.CallExpr)
-		if ok && calls(call, "time", "Sleep") && !slices.ContainsFunc(bubbles, func(b ast.Node) bool { return b.Pos() <= call.Pos() && call.End() <= b.End() }) {
-			n++
-		}
-		return true
-	})
-	return n
+			return true
+		})
+	}
+	return at
 }
 
 func calls(call *ast.CallExpr, pkg, name string) bool {
