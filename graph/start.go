@@ -80,7 +80,8 @@ type params struct {
 //
 // Errors: store.ErrNotFound for a checkpoint that is not the session's, store.ErrExists for a
 // run id that was used, a *store.BusyError, a [*ResumeError], [ErrShutdown]; in all these cases
-// nothing was recorded.
+// nothing was recorded. After any other error of the store that is not known: start the run
+// again under the same id, and store.ErrExists says that it was.
 func (r *Runner[S]) Start(ctx context.Context, p StartParams[S]) (*Run[S], error) {
 	p.Tenant = cmp.Or(p.Tenant, DefaultTenant)
 	p.OnBusy = cmp.Or(p.OnBusy, r.opts.OnBusy)
