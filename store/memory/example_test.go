@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	note := message.NewSystem("The customer prefers short answers.")
-	note.SessionID = session.ID
+	note.ID, note.SessionID = uuid.New(), session.ID
 	record, err := store.EncodeMessage(note)
 	if err != nil {
 		log.Fatal(err)

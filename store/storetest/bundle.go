@@ -141,11 +141,13 @@ func (b *bundle) notFound(err error, what store.Resource, id uuid.UUID) {
 
 // say makes the record of a user's message.
 func say(text string) store.Message {
-	m, err := store.EncodeMessage(message.NewUser(text))
+	m := message.NewUser(text)
+	m.ID = uuid.New()
+	record, err := store.EncodeMessage(m)
 	if err != nil {
 		panic(err) // a text can always be encoded
 	}
-	return m
+	return record
 }
 
 // texts returns what say was given, in the order of the messages.

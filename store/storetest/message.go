@@ -222,7 +222,7 @@ func messageRoles(b *bundle) {
 	}
 	s := step()
 	for _, m := range sent {
-		m.Head().Name, m.Head().Metadata = "name", []byte(`{"k":[1]}`)
+		m.Head().ID, m.Head().Name, m.Head().Metadata = uuid.New(), "name", []byte(`{"k":[1]}`)
 		record, err := store.EncodeMessage(m)
 		require.NoError(b, err)
 		s.Messages = append(s.Messages, record)
