@@ -62,6 +62,19 @@ func TestABusySessionRefusesASecondRun(t *testing.T) {
 	})
 }
 
+func TestThatASessionIsBusyComesBeforeWhatIsWrongWithAnInput(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		r := newRunner(t, chain(t, parts{beta: hold}), memory.New(nil), &graph.RunnerOptions[doc]{Codec: picky{}})
+		held := start(t, r, graph.StartParams[doc]{})
+		_, err := r.Start(t.Context(), graph.StartParams[doc]{Session: held.Session(), Input: &doc{Text: "unmergeable"}})
+		assert.ErrorIs(t, err, store.ErrBusy)
+		_, err = r.Start(t.Context(), graph.StartParams[doc]{Session: held.Session(), Run: held.ID(), Input: &doc{Text: "unmergeable"}})
+		assert.ErrorIs(t, err, store.ErrExists, "and that its id was used before both")
+		require.NoError(t, held.Cancel(t.Context()))
+	})
+}
+
 func TestRunsWaitForTheirSessionInTheOrderOfTheirComing(t *testing.T) {
 	t.Parallel()
 	for name, elsewhere := range map[string]bool{"in one process": false, "in several": true} {
@@ -121,6 +134,22 @@ func TestRunsWaitForTheirSessionInTheOrderOfTheirComing(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAWaitingRunStartsAtOnceIfTheOneBeforeItEndsHere(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		r := newRunner(t, chain(t, parts{beta: gated(gate)}), memory.New(nil), nil)
+		first := start(t, r, graph.StartParams[doc]{})
+		run := start(t, r, graph.StartParams[doc]{Session: first.Session(), OnBusy: graph.Wait})
+		time.Sleep(time.Second)
+		began := time.Now()
+		close(gate)
+		_, err := run.Wait(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, time.Since(began), "it does not wait for a heartbeat")
+	})
 }
 
 func TestARunMayCancelTheOneBeforeIt(t *testing.T) {

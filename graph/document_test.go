@@ -23,6 +23,7 @@ type scale struct {
 	*memory.Store
 	mu    sync.Mutex // guards what follows
 	sizes []int
+	kinds string // "w" for a whole document, "p" for a patch
 }
 
 func (s *scale) weigh(steps []store.Step) {
@@ -31,6 +32,11 @@ func (s *scale) weigh(steps []store.Step) {
 	for _, step := range steps {
 		if step.Document != nil {
 			s.sizes = append(s.sizes, len(step.Document.Body))
+			if step.Document.Patch {
+				s.kinds += "p"
+			} else {
+				s.kinds += "w"
+			}
 		}
 	}
 }
@@ -74,6 +80,19 @@ func TestASmallChangeOfALargeDocumentIsSmall(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAChainOfPatchesGoesOnInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	st := &scale{Store: memory.New(nil)}
+	session := uuid.New()
+	p := graph.StartParams[doc]{Session: session, Input: &doc{Text: strings.Repeat("x", 500), Rest: 15}}
+	complete(t, newRunner(t, chain(t, parts{}), st, nil), p)
+	p.Input = nil
+	for range 9 {
+		complete(t, newRunner(t, chain(t, parts{}), st, nil), p)
+	}
+	assert.Equal(t, "w"+strings.Repeat("p", 32)+"w"+strings.Repeat("p", 12), st.kinds)
 }
 
 func TestEveryCheckpointOfALongChainIsReadAsItWas(t *testing.T) {

@@ -58,6 +58,25 @@ func TestARunWhoseProcessDiesIsTakenOverAfterItsLease(t *testing.T) {
 	})
 }
 
+func TestHeartbeatsBeginAgainAfterARest(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st := memory.New(nil)
+		r := newRunner(t, chain(t, parts{beta: func(ctx context.Context, d doc) (doc, error) {
+			if d.Text == "hold" {
+				return hold(ctx, d)
+			}
+			return d, nil
+		}}), st, nil)
+		complete(t, r, graph.StartParams[doc]{})
+		time.Sleep(time.Minute)
+		run := start(t, r, graph.StartParams[doc]{Input: &doc{Text: "hold"}})
+		time.Sleep(time.Minute)
+		assert.Positive(t, time.Until(stored(t, st, run.ID()).LeaseUntil))
+		require.NoError(t, run.Cancel(t.Context()))
+	})
+}
+
 func TestAnAttachedRunWhoseProcessDiesIsLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

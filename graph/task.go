@@ -215,13 +215,16 @@ func (c *claim) idempotencyKey(node, key string, unique bool) string {
 	}
 	part(c.fence.Tenant)
 	text = append(text, c.session[:]...)
-	text = strconv.AppendInt(text, line, 10)
+	text = append(strconv.AppendInt(text, line, 10), ',')
 	part(key)
 	if !unique {
 		c.taskMu.Lock()
 		scope, ok := c.tasks[scopeTask]
 		c.taskMu.Unlock()
 		part(node)
+		if c.store == nil {
+			text = append(text, c.fence.Run[:]...) // nothing else tells the steps of two runs apart
+		}
 		if ok {
 			part(string(scope.Value))
 		} else {

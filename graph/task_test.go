@@ -588,18 +588,20 @@ func TestAnIdempotencyKeyIsTheSameAsLongAsTheTaskIs(t *testing.T) {
 				assert.NotEqual(t, key, c.keys["pay"][1])
 			})
 		}
-		t.Run(fmt.Sprintf("until the next run, unique=%v", unique), func(t *testing.T) {
-			t.Parallel()
-			c := newCounter()
-			r := newRunner(t, chain(t, parts{beta: pay(c, func(context.Context) error { return nil })}), memory.New(nil), nil)
-			run, _ := complete(t, r, graph.StartParams[doc]{})
-			complete(t, r, graph.StartParams[doc]{Session: run.Session()})
-			if unique {
-				c.key(t, "pay")
-			} else {
-				assert.Len(t, c.keys["pay"], 2)
-			}
-		})
+		for name, open := range stores() {
+			t.Run(fmt.Sprintf("until the next run, unique=%v, %s", unique, name), func(t *testing.T) {
+				t.Parallel()
+				c := newCounter()
+				r := newRunner(t, chain(t, parts{beta: pay(c, func(context.Context) error { return nil })}), open(), nil)
+				run, _ := complete(t, r, graph.StartParams[doc]{})
+				complete(t, r, graph.StartParams[doc]{Session: run.Session()})
+				if unique {
+					c.key(t, "pay")
+				} else {
+					assert.Len(t, c.keys["pay"], 2)
+				}
+			})
+		}
 	}
 }
 
@@ -613,6 +615,21 @@ func TestAnIdempotencyKeyBelongsToOneTask(t *testing.T) {
 			return d, err
 		}
 	}
+	t.Run("also in a session of the same id in another tenant", func(t *testing.T) {
+		t.Parallel()
+		st, c := memory.New(nil), newCounter()
+		for _, unique := range []bool{false, true} {
+			r := newRunner(t, chain(t, parts{beta: func(ctx context.Context, d doc) (doc, error) {
+				_, err := graph.Task(ctx, "t", c.did("t"), &graph.TaskOptions{Unique: unique})
+				return d, err
+			}}), st, nil)
+			session := uuid.New()
+			for _, tenant := range []string{"one", "two"} {
+				complete(t, r, graph.StartParams[doc]{Session: session, Tenant: tenant})
+			}
+		}
+		assert.Len(t, c.keys["t"], 4)
+	})
 	for _, unique := range []bool{false, true} {
 		r := newRunner(t, chain(t, parts{alpha: does("x", unique), beta: does("y", unique)}), st, nil)
 		for _, tenant := range []string{"", "other"} {

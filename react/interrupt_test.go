@@ -51,8 +51,6 @@ const askedAB = `{"interrupts":[{"id":"a","name":"ask","payload":"may I?"},{"id"
 
 const askedA = `{"interrupts":[{"id":"a","name":"ask","payload":"may I?"}]}`
 
-const askedB = `{"interrupts":[{"id":"b","name":"ask","payload":"may I?"}]}`
-
 func TestAllQuestionsOfAStepAreAskedTogetherOnceTheOtherToolsHaveSettled(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, st store.Store) {

@@ -35,11 +35,10 @@ type afterlife struct {
 	run      uuid.UUID
 	script   *reacttest.Script
 
-	mu       sync.Mutex
-	called   []string            // tool calls, in order: the process and the name
-	keys     map[string][]string // idempotency keys by tool
-	dying    map[string]func()   // what a tool of the first process does
-	requests []*message.Request
+	mu     sync.Mutex
+	called []string            // tool calls, in order: the process and the name
+	keys   map[string][]string // idempotency keys by tool
+	dying  map[string]func()   // what a tool of the first process does
 }
 
 // eachLife runs a test on every store, for detached and attached runs.
