@@ -586,8 +586,6 @@ func (x *execution[S]) give() {
 
 // strand leaves a run alone that this graph cannot go on with.
 func (x *execution[S]) strand() {
-	x.r.mu.Lock()
-	x.r.stranded[x.fence.Run] = true
-	x.r.mu.Unlock()
+	x.r.leaveAlone(x.fence.Run)
 	x.abandon(fmt.Errorf("%w: run %s goes on at %q", ErrGraphChanged, x.fence.Run, x.next))
 }

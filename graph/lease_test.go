@@ -658,3 +658,33 @@ func TestARunnerWithoutRunsHasNoGoroutines(t *testing.T) {
 		})
 	}
 }
+
+// damaged is a store that has lost what a document said.
+type damaged struct{ store.Store }
+
+func (d damaged) Load(ctx context.Context, l *store.Load) (*store.Position, error) {
+	p, err := d.Store.Load(ctx, l)
+	if err == nil {
+		p.Documents = []store.Document{{Body: []byte("{")}}
+	}
+	return p, err
+}
+
+func TestARunThatCannotBeReadIsLeftAloneAndStaysVisible(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st := memory.New(nil)
+		f := graphtest.NewFaulty(st, 0, "")
+		run := start(t, newRunner(t, chain(t, parts{beta: hold}), f, nil), graph.StartParams[doc]{})
+		synctest.Wait()
+		f.Kill()
+		serve(t, newRunner(t, chain(t, parts{}), damaged{st}, nil))
+		time.Sleep(10 * time.Minute)
+		row := stored(t, st, run.ID())
+		assert.Equal(t, checkpoint.Running, row.Status)
+		assert.Equal(t, int64(2), row.Epoch, "one look is enough")
+		serve(t, newRunner(t, chain(t, parts{}), st, nil))
+		time.Sleep(time.Minute)
+		assert.Equal(t, checkpoint.Completed, stored(t, st, run.ID()).Status, "whoever can read it goes on")
+	})
+}

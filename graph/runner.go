@@ -282,6 +282,13 @@ func (r *Runner[S]) leave(x *execution[S]) {
 	}
 }
 
+// leaveAlone keeps this process from claiming a run again: it cannot go on with it.
+func (r *Runner[S]) leaveAlone(run uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stranded[run] = true
+}
+
 // arrival returns a channel that is closed when a run is taken up in this process.
 func (r *Runner[S]) arrival() <-chan struct{} {
 	r.mu.Lock()

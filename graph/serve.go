@@ -129,6 +129,7 @@ func (x *execution[S]) restore(ctx context.Context, run *store.Run) error {
 	}
 	h, err := x.r.decode(pos)
 	if err != nil {
+		x.r.leaveAlone(run.ID) // what is stored does not get better by looking again
 		return err
 	}
 	x.state, x.document, x.chain, x.at, x.next = h.state, h.document, h.chain, *h.checkpoint, h.checkpoint.Next

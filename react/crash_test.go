@@ -86,8 +86,10 @@ func (r recorder) SaveTask(ctx context.Context, t *store.SaveTask) error {
 	if err == nil && t.Task.Done {
 		r.w.mu.Lock()
 		defer r.w.mu.Unlock()
-		r.w.saved[t.Run.String()+t.Task.Key] = true
-		if t.Run == r.w.runs["cancelled"] {
+		key := t.Run.String() + t.Task.Key
+		again := r.w.saved[key]
+		r.w.saved[key] = true
+		if t.Run == r.w.runs["cancelled"] && !again {
 			if r.w.left--; r.w.left == 0 {
 				close(r.w.alone)
 			}
