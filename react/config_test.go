@@ -141,6 +141,27 @@ func TestACompactionThatFailsFailsTheRun(t *testing.T) {
 	assert.Equal(t, []string{"state_snapshot {}", "run_error model_error"}, tell(b.ask(t, "a long question")))
 }
 
+func TestWhatACompactionLeavesIsMadeWellFormed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, react.Config{Compaction: tailOf(2), Budget: react.Budget{ContextWindow: 1}, Tools: []react.Tool{returns("work", 1)}},
+		reacttest.Call(call("a", "work"), call("b", "work")), reacttest.Say("done"))
+	in := user("a question that is long enough")
+	b.run(t, in)
+	b.ask(t, "and another one")
+	for _, r := range b.script.Requests() {
+		for _, m := range r.Messages {
+			assert.NotEqual(t, message.RoleTool, m.Role(), "a result without its call is left out")
+		}
+	}
+}
+
+// tailOf keeps the last messages, whatever they are.
+type tailOf int
+
+func (n tailOf) Compact(_ context.Context, messages []message.Message, _ int, _ react.TokenCounter) ([]message.Message, error) {
+	return messages[max(0, len(messages)-int(n)):], nil
+}
+
 type brokenCompaction struct{}
 
 func (brokenCompaction) Compact(context.Context, []message.Message, int, react.TokenCounter) ([]message.Message, error) {

@@ -132,10 +132,11 @@ func TestWhatAResumePayloadMeans(t *testing.T) {
 						told[d.ToolCallID] = string(d.Content)
 					}
 				}
-				if test.told == nil {
-					test.told = map[string]string{}
+				want := test.told
+				if want == nil {
+					want = map[string]string{}
 				}
-				assert.Equal(t, test.told, told)
+				assert.Equal(t, want, told)
 				assert.Len(t, announced, len(told), "calls that stay interrupted appear only in the payload")
 				assert.Equal(t, 1, calls.of("put"), "what has settled is not run again")
 				finished := last(events).(event.RunFinished)

@@ -326,6 +326,10 @@ func TestBranchesBesideTheLineOfASession(t *testing.T) {
 	})
 }
 
+func hasUser(in react.Input) bool {
+	return len(in.Messages) > 0 && in.Messages[0].Role() == message.RoleUser
+}
+
 // Contract R10, 2.6.
 func TestARunFromACheckpointWhoseNodeDoesNotFitStartsAtTheEntry(t *testing.T) {
 	t.Parallel()
@@ -347,6 +351,11 @@ func TestARunFromACheckpointWhoseNodeDoesNotFitStartsAtTheEntry(t *testing.T) {
 				record, err := b.agent.Checkpoints(t.Context(), store.CheckpointQuery{Session: b.session, Runs: []uuid.UUID{events[0].Run}, Reasons: []checkpoint.Reason{checkpoint.Input}})
 				require.NoError(t, err)
 				assert.Equal(t, c.ID, record.Items[0].ParentID)
+				want := "entrypoint"
+				if c.Node == "call_model" && hasUser(in) {
+					want = "call_model" // it is the model's turn
+				}
+				assert.Equal(t, want, record.Items[0].Node, "from %s/%s", c.Reason, c.Node)
 			}
 		}
 	})
