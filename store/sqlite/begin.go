@@ -14,7 +14,7 @@ import (
 // Begin implements [store.Store].
 func (s *Store) Begin(ctx context.Context, b *store.Begin) (*store.Begun, error) {
 	var begun *store.Begun
-	err := s.write(ctx, "begin", func(ctx context.Context, c *conn) (err error) {
+	err := s.writeRun(ctx, "begin", func(ctx context.Context, c *conn) (err error) {
 		begun, err = begin(ctx, c, b, s.now())
 		return err
 	})
@@ -58,7 +58,7 @@ func begin(ctx context.Context, c *conn, b *store.Begin, now time.Time) (*store.
 	}
 	r := &run{session: *s}
 	r.Tenant, r.ID, r.Session, r.Graph, r.Attached = b.Tenant, b.Run, b.Session, b.Graph, b.Attached
-	r.Status, r.Params, r.Owner, r.Epoch = checkpoint.Running, b.Params, b.Owner, b.Epoch
+	r.Status, r.Owner, r.Epoch = checkpoint.Running, b.Owner, b.Epoch
 	from, err := r.place(ctx, c, b, base)
 	if err != nil {
 		return nil, err
@@ -84,18 +84,17 @@ func begin(ctx context.Context, c *conn, b *store.Begin, now time.Time) (*store.
 	if !r.Waiting {
 		w.Steps, w.Tasks, w.Status, w.ErrorCode, w.Error = b.Steps, b.Tasks, b.Status, b.ErrorCode, b.Error
 	}
-	if b.Params != nil {
-		if err := c.exec(ctx, `INSERT INTO params (k, body) VALUES (?, ?)`, r.key(), b.Params); err != nil {
-			return nil, err
-		}
-	}
 	if err := r.commit(ctx, c, w, from, at, now); err != nil {
 		return nil, err
 	}
-	if err := r.insert(ctx, c); err != nil {
+	if err := r.insert(ctx, c, b.Params); err != nil {
 		return nil, err
 	}
-	return r.begun(), r.session.save(ctx, c)
+	if err := r.session.save(ctx, c); err != nil {
+		return nil, err
+	}
+	c.cache.keep(r)
+	return r.begun(), nil
 }
 
 // begun is the answer to the Begin that was the run's last write.
@@ -117,29 +116,36 @@ func (r *run) place(ctx context.Context, c *conn, b *store.Begin, base int64) (*
 			return nil, &store.NotFoundError{Resource: store.CheckpointResource, ID: b.From.Checkpoint}
 		}
 	}
-	waiting, err := firstWaiting(ctx, c, s.sid)
-	if err != nil {
-		return nil, err
-	}
-	idle := s.active == 0 && waiting == nil
+	idle := s.active == 0 && s.waiting == 0
 	r.Branch = from != nil && !(idle && from.seq == s.Head)
 	if !r.Branch && !idle {
 		if b.Wait {
 			r.Waiting = true
+			s.waiting++
 			return nil, nil // it will be loaded again when its turn comes
 		}
-		if err := s.resolve(ctx, c); err != nil {
-			return nil, err
-		}
-		if s.active == 0 {
-			s.Active = *waiting
-		}
-		return nil, &store.BusyError{Session: s.ID, Run: s.Active}
+		return nil, s.busy(ctx, c)
 	}
 	if base != s.Base || !r.Branch && b.From.Head != s.Head {
 		return nil, fmt.Errorf("session %s: %w", s.ID, store.ErrConflict)
 	}
 	return from, nil
+}
+
+// busy is the error for a run that would continue a session that is not idle. It names the run
+// that has it, or will have it next.
+func (s *session) busy(ctx context.Context, c *conn) error {
+	if s.active == 0 {
+		first, err := firstWaiting(ctx, c, s.sid)
+		if err != nil {
+			return err
+		}
+		return &store.BusyError{Session: s.ID, Run: first}
+	}
+	if err := s.resolve(ctx, c); err != nil {
+		return err
+	}
+	return &store.BusyError{Session: s.ID, Run: s.Active}
 }
 
 // continueHead gives the run the line of its session's head, or a first line, and returns the
@@ -151,7 +157,7 @@ func (r *run) continueHead(ctx context.Context, c *conn) (*position, error) {
 		r.Line, err = s.open(ctx, c, 0, 0)
 		return nil, err
 	}
-	head, err := positionAt(ctx, c, s.sid, s.Head)
+	head, err := s.position(ctx, c, s.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +165,8 @@ func (r *run) continueHead(ctx context.Context, c *conn) (*position, error) {
 	return head, nil
 }
 
-// A position is what a run needs to know of the checkpoint that its next one follows.
+// A position is what a run needs to know of the checkpoint that its next one follows. It does
+// not change.
 type position struct {
 	id                  uuid.UUID
 	seq, line, document int64
@@ -171,17 +178,24 @@ func (p *position) scan(v row) {
 	p.id, p.seq, p.line, p.document = v.id(0), v.int(1)&seqMask, v.int(2), v.int(3)
 }
 
-// positionAt returns the position of a checkpoint that is known to be there.
-func positionAt(ctx context.Context, c *conn, sid, seq int64) (*position, error) {
+// position returns the position of a checkpoint that is known to be there.
+func (s *session) position(ctx context.Context, c *conn, seq int64) (*position, error) {
+	if s.known != nil && s.known.seq == seq {
+		return s.known, nil
+	}
 	p := new(position)
 	found, err := c.one(ctx, `SELECT `+positionColumns+` FROM checkpoints WHERE k = ?`, func(v row) error {
 		p.scan(v)
 		return nil
-	}, key(sid, seq))
-	if err == nil && !found {
-		err = fmt.Errorf("checkpoint %d is missing: the database is damaged", seq)
+	}, key(s.sid, seq))
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	if !found {
+		return nil, fmt.Errorf("checkpoint %d is missing: the database is damaged", seq)
+	}
+	s.known = p
+	return p, nil
 }
 
 // findPosition returns nil if the session has no checkpoint of that id.

@@ -148,6 +148,35 @@ func BenchmarkCommitAgainstBare(b *testing.B) {
 	}
 }
 
+// A turn of a react.Agent that calls one tool, with the session in the caller's memory: four
+// writes, seven checkpoints, four messages.
+func BenchmarkTurn(b *testing.B) {
+	for _, sync := range []Synchronous{Full, Normal} {
+		b.Run(sync.String(), func(b *testing.B) {
+			s := openBench(b, sync)
+			ctx, session := b.Context(), uuid.New()
+			made, err := s.CreateSession(ctx, "t", session)
+			require.NoError(b, err)
+			from := store.From{Base: made.Base}
+			for b.Loop() {
+				d := &driven{store: s, session: session, fence: store.Fence{Tenant: "t", Run: uuid.New(), Owner: uuid.New(), Epoch: 1}}
+				begun, err := s.Begin(ctx, &store.Begin{
+					Fence: d.fence, Session: session, Graph: "agent", Params: []byte("{}"), From: from, WriteID: uuid.New(),
+					Steps:  []store.Step{at("entrypoint", checkpoint.Input, 1), at("entrypoint", checkpoint.Step, 0)},
+					Status: checkpoint.Running, Lease: time.Minute,
+				})
+				require.NoError(b, err)
+				d.took(begun.Committed)
+				require.NoError(b, d.commit(ctx, checkpoint.Running, at("call_model", checkpoint.Step, 1)))
+				require.NoError(b, s.SaveTask(ctx, &store.SaveTask{Fence: d.fence, Checkpoint: d.last, Task: store.Task{Key: "call", Done: true, Value: body}}))
+				require.NoError(b, d.commit(ctx, checkpoint.Completed,
+					at("call_tools", checkpoint.Step, 1), at("call_model", checkpoint.Step, 1), at("exit", checkpoint.Step, 0), at("exit", checkpoint.Finish, 0)))
+				from.Head = d.last
+			}
+		})
+	}
+}
+
 func BenchmarkGroupCommit(b *testing.B) {
 	for _, clients := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

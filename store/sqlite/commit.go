@@ -14,7 +14,7 @@ import (
 // Commit implements [store.Store].
 func (s *Store) Commit(ctx context.Context, w *store.Commit) (*store.Committed, error) {
 	var committed store.Committed
-	err := s.write(ctx, "commit", func(ctx context.Context, c *conn) (err error) {
+	err := s.writeRun(ctx, "commit", func(ctx context.Context, c *conn) (err error) {
 		committed, err = commit(ctx, c, w, s.now())
 		return err
 	})
@@ -50,7 +50,7 @@ func commit(ctx context.Context, c *conn, w *store.Commit, now time.Time) (none 
 	}
 	var from *position
 	if seq := max(r.Last, r.start); seq != 0 && len(w.Steps) > 0 {
-		if from, err = positionAt(ctx, c, r.session.sid, seq); err != nil {
+		if from, err = r.session.position(ctx, c, seq); err != nil {
 			return none, err
 		}
 	}
@@ -61,7 +61,11 @@ func commit(ctx context.Context, c *conn, w *store.Commit, now time.Time) (none 
 	if err := r.save(ctx, c); err != nil {
 		return none, err
 	}
-	return decodeCommitted(r.Line, r.written), r.session.save(ctx, c)
+	if err := r.session.save(ctx, c); err != nil {
+		return none, err
+	}
+	c.cache.keep(r)
+	return decodeCommitted(r.Line, r.written), nil
 }
 
 func checkStatus(s checkpoint.Status) error {
@@ -76,10 +80,11 @@ func checkStatus(s checkpoint.Status) error {
 func (r *run) commit(ctx context.Context, c *conn, w *store.Commit, from *position, at int64, now time.Time) error {
 	s := &r.session
 	ended := w.Status.Ended()
-	if (len(w.Steps) > 0 || ended) && r.Last != 0 {
-		if err := deleteTasks(ctx, c, key(s.sid, r.Last)); err != nil {
+	if (len(w.Steps) > 0 || ended) && r.places != 0 {
+		if err := c.exec(ctx, `DELETE FROM tasks WHERE k = ?`, key(s.sid, r.Last)); err != nil {
 			return err
 		}
+		r.places = 0
 	}
 	committed := store.Committed{CreatedAt: fromNanos(at)}
 	for i := range w.Steps {
@@ -88,11 +93,11 @@ func (r *run) commit(ctx context.Context, c *conn, w *store.Commit, from *positi
 			return err
 		}
 		committed.Seqs = append(committed.Seqs, from.seq)
-		r.Last = from.seq
+		r.Last, s.known = from.seq, from
 	}
-	if len(w.Tasks) > 0 && r.Last != 0 {
+	if r.Last != 0 {
 		for _, t := range w.Tasks {
-			if err := saveTask(ctx, c, key(s.sid, r.Last), t); err != nil {
+			if err := r.saveTask(ctx, c, t); err != nil {
 				return err
 			}
 		}
@@ -104,7 +109,7 @@ func (r *run) commit(ctx context.Context, c *conn, w *store.Commit, from *positi
 	r.LeaseUntil, r.Takeovers = lease(now, w.Lease), 0
 	if ended {
 		r.ErrorCode, r.Error = w.ErrorCode, w.Error
-		return r.end(ctx, c, w.Status, at)
+		r.end(w.Status, at)
 	}
 	return nil
 }
@@ -171,7 +176,7 @@ func parentOf(ctx context.Context, c *conn, sid int64, id uuid.UUID, from *posit
 
 // SaveTask implements [store.Store].
 func (s *Store) SaveTask(ctx context.Context, t *store.SaveTask) error {
-	return s.write(ctx, "save task", func(ctx context.Context, c *conn) error {
+	return s.writeRun(ctx, "save task", func(ctx context.Context, c *conn) error {
 		r, err := heldRun(ctx, c, t.Fence)
 		if err != nil {
 			return err
@@ -179,27 +184,36 @@ func (s *Store) SaveTask(ctx context.Context, t *store.SaveTask) error {
 		if r.Last == 0 || t.Checkpoint != r.Last {
 			return fmt.Errorf("run %s is at %d, not %d: %w", r.ID, r.Last, t.Checkpoint, store.ErrConflict)
 		}
-		if err := saveTask(ctx, c, key(r.session.sid, r.Last), t.Task); err != nil {
+		if err := r.saveTask(ctx, c, t.Task); err != nil {
 			return err
 		}
-		if r.Takeovers == 0 {
-			return nil
+		if r.Takeovers != 0 {
+			r.Takeovers = 0
+			if err := r.save(ctx, c); err != nil {
+				return err
+			}
 		}
-		r.Takeovers = 0
-		return r.save(ctx, c)
+		c.cache.keep(r)
+		return nil
 	})
 }
 
-// saveTask keeps a task under a checkpoint. One that is done stays as it is; one that was
-// started and is done now gets its place among those that are done.
-func saveTask(ctx context.Context, c *conn, k int64, t store.Task) error {
-	if !t.Done {
-		return c.exec(ctx, `INSERT INTO tasks (k, key, done, value) VALUES (?, ?, NULL, ?) ON CONFLICT DO NOTHING`, k, t.Key, blobOrNull(t.Value))
+// saveTask keeps a task under the run's last checkpoint. One that is done stays as it is; one
+// that was started and is done now gets its place among those that are done.
+func (r *run) saveTask(ctx context.Context, c *conn, t store.Task) error {
+	k := key(r.session.sid, r.Last)
+	if r.places < 0 {
+		// Apart, for within the INSERT it would cost several times as much as all else of it.
+		err := c.each(ctx, `SELECT coalesce(max(place), 0) FROM tasks WHERE k = ?`, func(v row) error {
+			r.places = v.int(0)
+			return nil
+		}, k)
+		if err != nil {
+			return err
+		}
 	}
-	return c.exec(ctx, `INSERT INTO tasks (k, key, done, value) VALUES (?1, ?2, (SELECT coalesce(max(done), 0) + 1 FROM tasks WHERE k = ?1), ?3)
-		ON CONFLICT (k, key) DO UPDATE SET done = excluded.done, value = excluded.value WHERE done IS NULL`, k, t.Key, blobOrNull(t.Value))
-}
-
-func deleteTasks(ctx context.Context, c *conn, k int64) error {
-	return c.exec(ctx, `DELETE FROM tasks WHERE k = ?`, k)
+	r.places++
+	return c.exec(ctx, `INSERT INTO tasks (k, key, done, place, value) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (k, key) DO UPDATE SET done = excluded.done, place = excluded.place, value = excluded.value WHERE done < excluded.done`,
+		k, t.Key, number(t.Done), r.places, blobOrNull(t.Value))
 }

@@ -20,6 +20,7 @@ type conn struct {
 	raw   *sqlite3.SQLiteConn
 	stmts map[string]*stmt
 	args  []driver.NamedValue
+	cache *cache // stays empty if the connection only reads
 }
 
 type stmt struct {
@@ -47,7 +48,7 @@ func connect(path, params string) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
 	}
-	return &conn{raw: raw.(*sqlite3.SQLiteConn), stmts: map[string]*stmt{}}, nil
+	return &conn{raw: raw.(*sqlite3.SQLiteConn), stmts: map[string]*stmt{}, cache: newCache()}, nil
 }
 
 // connectTo opens a connection for the store's work. All settings are made here, on each

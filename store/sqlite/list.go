@@ -109,7 +109,7 @@ func (s *Store) Sessions(ctx context.Context, q *store.SessionQuery) (*store.Pag
 		scan: func(v row) store.Session {
 			var s session
 			s.scan(v, 0)
-			s.Active = v.id(11)
+			s.Active = v.id(12)
 			return s.Session
 		},
 		cursor: func(s *store.Session) store.Cursor { return store.Cursor{Created: s.CreatedAt, ID: s.ID} },
@@ -133,14 +133,14 @@ func (s *Store) Sessions(ctx context.Context, q *store.SessionQuery) (*store.Pag
 func (s *Store) Runs(ctx context.Context, q *store.RunQuery) (*store.Page[store.Run], error) {
 	return listOf(ctx, s, "runs", q, q.Paging, q.Tenant, q.Session, func(sid int64, _ uuid.UUID) *list[store.Run] {
 		l := &list[store.Run]{
-			columns: runColumns + `, ` + sessionColumns + `, p.body`,
+			columns: runColumns + `, ` + sessionColumns + `, running.params`,
 			from:    `runs r`,
-			joins:   ` JOIN sessions s ON s.sid = r.k >> 32 LEFT JOIN params p ON p.k = r.k`,
+			joins:   ` JOIN sessions s ON s.sid = r.k >> 32 LEFT JOIN running ON running.k = r.k`,
 			order:   `r.k DESC`,
 			scan: func(v row) store.Run {
 				var r run
 				r.scan(v)
-				r.Params = v.blob(32)
+				r.Params = v.blob(33)
 				return r.Run
 			},
 			cursor: func(r *store.Run) store.Cursor { return store.Cursor{Seq: r.Seq} },

@@ -94,8 +94,8 @@ func locate(ctx context.Context, c *conn, l *store.Load, p *store.Position) (*se
 
 func tasksOf(ctx context.Context, c *conn, k int64) ([]store.Task, error) {
 	var tasks []store.Task
-	err := c.each(ctx, `SELECT key, done, value FROM tasks WHERE k = ? ORDER BY done IS NULL, done, rowid`, func(v row) error {
-		tasks = append(tasks, store.Task{Key: v.text(0), Done: v[1] != nil, Value: v.blob(2)})
+	err := c.each(ctx, `SELECT key, done, value FROM tasks WHERE k = ? ORDER BY done DESC, place`, func(v row) error {
+		tasks = append(tasks, store.Task{Key: v.text(0), Done: v.bool(1), Value: v.blob(2)})
 		return nil
 	}, k)
 	return tasks, err

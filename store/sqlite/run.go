@@ -19,13 +19,17 @@ type run struct {
 	start   int64 // the checkpoint it started from
 	writeID uuid.UUID
 	written []byte
+	places  int64 // given to tasks of its last checkpoint; below zero: not read
 }
 
 const runColumns = `r.k, r.id, r.graph, r.status, r.created, r.updated, r.line, r.start, r.last, r.attached, r.branch, r.waiting,
 	r.owner, r.epoch, r.lease, r.takeovers, r.cancel, r.write_id, r.written, r.code, r.error`
 
-// selectRuns goes on with a condition on runs r and their sessions s.
-const selectRuns = `SELECT ` + runColumns + `, ` + sessionColumns + ` FROM runs r CROSS JOIN sessions s ON s.sid = r.k >> 32 WHERE `
+// selectRuns and selectRunning go on with a condition on runs r and their sessions s.
+const (
+	selectRuns    = `SELECT ` + runColumns + `, ` + sessionColumns + ` FROM runs r CROSS JOIN sessions s ON s.sid = r.k >> 32 WHERE `
+	selectRunning = `SELECT ` + runColumns + `, ` + sessionColumns + ` FROM running CROSS JOIN runs r ON r.k = running.k CROSS JOIN sessions s ON s.sid = r.k >> 32 WHERE `
+)
 
 // scan takes over what selectRuns selects.
 func (r *run) scan(v row) {
@@ -40,13 +44,17 @@ func (r *run) scan(v row) {
 	r.Takeovers, r.CancelRequested = int(v.int(15)), v.bool(16)
 	r.writeID, r.written = v.id(17), v.blob(18)
 	r.ErrorCode, r.Error = v.text(19), v.text(20)
+	r.places = -1
 }
 
 func (r *run) key() int64 { return key(r.session.sid, r.Seq) }
 
 // findRun returns nil if there is no such run.
 func findRun(ctx context.Context, c *conn, tenant string, id uuid.UUID) (*run, error) {
-	var found *run
+	found := c.cache.runs[owned{tenant, id}]
+	if found != nil {
+		return found, nil
+	}
 	err := c.each(ctx, selectRuns+`r.id = CAST(? AS BLOB) AND s.tenant = CAST(? AS TEXT)`, func(v row) error {
 		found = new(run)
 		found.scan(v)
@@ -84,42 +92,49 @@ func (r *run) check(f store.Fence) error {
 	return nil
 }
 
-// insert adds the run's row.
-func (r *run) insert(ctx context.Context, c *conn) error {
-	return c.exec(ctx, `INSERT INTO runs (k, id, graph, created, attached, branch, status, updated, waiting, code, error,
+// insert adds the run's rows.
+func (r *run) insert(ctx context.Context, c *conn, params []byte) error {
+	err := c.exec(ctx, `INSERT INTO runs (k, id, graph, created, attached, branch, status, updated, waiting, code, error,
 		line, start, last, owner, epoch, lease, takeovers, cancel, write_id, written)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.key(), r.ID[:], r.Graph, nanos(r.CreatedAt), number(r.Attached), number(r.Branch), statuses.encode(r.Status), nanos(r.UpdatedAt),
 		number(r.Waiting), r.ErrorCode, r.Error, r.Line, r.start, r.Last, idOrNull(r.Owner), r.Epoch, nanos(r.LeaseUntil), r.Takeovers,
 		number(r.CancelRequested), idOrNull(r.writeID), blobOrNull(r.written))
+	if err != nil || r.Status.Ended() {
+		return err
+	}
+	return c.exec(ctx, `INSERT INTO running (k, params) VALUES (?, ?)`, r.key(), blobOrNull(params))
 }
 
 // save writes what of a run can change.
 func (r *run) save(ctx context.Context, c *conn) error {
-	err := c.exec(ctx, `UPDATE runs SET attached = ?, waiting = ?, line = ?, start = ?, last = ?,
-		owner = ?, epoch = ?, lease = ?, takeovers = ?, cancel = ?, write_id = ?, written = ? WHERE k = ?`,
+	err := c.exec(ctx, `UPDATE runs SET status = ?, updated = ?, code = ?, error = ?,
+		attached = ?, waiting = ?, line = ?, start = ?, last = ?, owner = ?, epoch = ?, lease = ?, takeovers = ?, cancel = ?, write_id = ?, written = ? WHERE k = ?`,
+		statuses.encode(r.Status), nanos(r.UpdatedAt), r.ErrorCode, r.Error,
 		number(r.Attached), number(r.Waiting), r.Line, r.start, r.Last, idOrNull(r.Owner), r.Epoch, nanos(r.LeaseUntil), r.Takeovers,
 		number(r.CancelRequested), idOrNull(r.writeID), blobOrNull(r.written), r.key())
 	if err != nil || !r.Status.Ended() {
 		return err
 	}
-	// Apart, for setting the status, even to what it was, touches the index of the running runs.
-	return c.exec(ctx, `UPDATE runs SET status = ?, updated = ?, code = ?, error = ? WHERE k = ?`,
-		statuses.encode(r.Status), nanos(r.UpdatedAt), r.ErrorCode, r.Error, r.key())
+	return c.exec(ctx, `DELETE FROM running WHERE k = ?`, r.key())
 }
 
 // readParams fills in Params.
 func (r *run) readParams(ctx context.Context, c *conn) error {
-	return c.each(ctx, `SELECT body FROM params WHERE k = ?`, func(v row) error {
+	return c.each(ctx, `SELECT params FROM running WHERE k = ?`, func(v row) error {
 		r.Params = v.blob(0)
 		return nil
 	}, r.key())
 }
 
 // end ends the run with a status and gives up its session. The caller saves both.
-func (r *run) end(ctx context.Context, c *conn, status checkpoint.Status, at int64) error {
-	r.Status, r.UpdatedAt, r.Waiting = status, fromNanos(at), false
+func (r *run) end(status checkpoint.Status, at int64) {
 	s := &r.session
+	if r.Waiting {
+		r.Waiting = false
+		s.waiting--
+	}
+	r.Status, r.UpdatedAt = status, fromNanos(at)
 	if s.active == r.Seq {
 		s.active = 0
 	}
@@ -127,16 +142,13 @@ func (r *run) end(ctx context.Context, c *conn, status checkpoint.Status, at int
 	if r.Last != 0 && s.active == 0 {
 		s.Head = r.Last
 	}
-	return c.exec(ctx, `DELETE FROM params WHERE k = ?`, r.key())
 }
 
-// firstWaiting is the run of the session that waits longest, nil if none does.
-func firstWaiting(ctx context.Context, c *conn, sid int64) (*uuid.UUID, error) {
-	var first *uuid.UUID
-	err := c.each(ctx, `SELECT id FROM runs INDEXED BY runs_running WHERE status = 0 AND k BETWEEN ? AND ? AND waiting = 1 ORDER BY k LIMIT 1`,
+// firstWaiting is the run of the session that waits longest, [uuid.Nil] if none does.
+func firstWaiting(ctx context.Context, c *conn, sid int64) (first uuid.UUID, err error) {
+	err = c.each(ctx, `SELECT r.id FROM running CROSS JOIN runs r ON r.k = running.k WHERE running.k BETWEEN ? AND ? AND r.waiting = 1 ORDER BY running.k LIMIT 1`,
 		func(v row) error {
-			id := v.id(0)
-			first = &id
+			first = v.id(0)
 			return nil
 		}, key(sid, 0), key(sid, seqMask))
 	return first, err
@@ -154,13 +166,14 @@ func (s *Store) Promote(ctx context.Context, f store.Fence) (bool, error) {
 			return nil
 		}
 		first, err := firstWaiting(ctx, c, r.session.sid)
-		if err != nil || first == nil || *first != r.ID {
+		if err != nil || first != r.ID {
 			return err
 		}
 		if _, err := r.continueHead(ctx, c); err != nil {
 			return err
 		}
 		r.Waiting, r.session.active, active = false, r.Seq, true
+		r.session.waiting--
 		if err := r.session.save(ctx, c); err != nil {
 			return err
 		}
@@ -179,7 +192,7 @@ func (s *Store) Claim(ctx context.Context, claim *store.Claim) ([]store.Run, err
 		claimed = nil
 		now := s.now()
 		var runs []*run
-		err := c.each(ctx, selectRuns+`r.status = 0 AND r.lease <= ?`, func(v row) error {
+		err := c.each(ctx, selectRunning+`r.lease <= ?`, func(v row) error {
 			r := new(run)
 			r.scan(v)
 			if slices.Contains(claim.Graphs, r.Graph) && !slices.Contains(claim.Except, r.ID) {
@@ -222,7 +235,7 @@ func (s *Store) Renew(ctx context.Context, renew *store.Renew) (*store.Renewed, 
 		until := nanos(lease(s.now(), renew.Lease))
 		for _, f := range renew.Fences {
 			cancel := false
-			held, err := c.one(ctx, `UPDATE runs INDEXED BY runs_id SET lease = ?
+			held, err := c.one(ctx, `UPDATE runs SET lease = ?
 				WHERE id = CAST(? AS BLOB) AND owner = CAST(? AS BLOB) AND epoch = CAST(? AS INTEGER) AND status = 0
 				AND (SELECT tenant FROM sessions WHERE sid = runs.k >> 32) = CAST(? AS TEXT) RETURNING cancel`, func(v row) error {
 				cancel = v.bool(0)
@@ -258,9 +271,7 @@ func (s *Store) RequestCancel(ctx context.Context, tenant string, id uuid.UUID) 
 		if !r.CancelRequested {
 			r.CancelRequested = true
 			if r.Waiting {
-				if err := r.end(ctx, c, checkpoint.Cancelled, r.session.at(s.now())); err != nil {
-					return err
-				}
+				r.end(checkpoint.Cancelled, r.session.at(s.now()))
 				if err := r.session.save(ctx, c); err != nil {
 					return err
 				}

@@ -13,14 +13,16 @@ import (
 // session is a session's row. Active in it is not set, active is.
 type session struct {
 	store.Session
-	sid    int64
-	latest int64 // nanoseconds
-	seq    int64
-	lines  int64
-	active int64 // sequence of the active run
+	sid     int64
+	latest  int64 // nanoseconds
+	seq     int64
+	lines   int64
+	active  int64     // sequence of the active run
+	waiting int64     // how many runs wait for their turn
+	known   *position // of the checkpoint that was read or written last, nil if none was
 }
 
-const sessionColumns = `s.sid, s.tenant, s.id, s.created, s.updated, s.latest, s.seq, s.lines, s.head, s.base, s.active`
+const sessionColumns = `s.sid, s.tenant, s.id, s.created, s.updated, s.latest, s.seq, s.lines, s.head, s.base, s.active, s.waiting`
 
 // scan takes over the sessionColumns that begin at column i.
 func (s *session) scan(r row, i int) {
@@ -28,11 +30,15 @@ func (s *session) scan(r row, i int) {
 	s.Tenant, s.ID = r.text(i+1), r.id(i+2)
 	s.CreatedAt, s.UpdatedAt = r.time(i+3), r.time(i+4)
 	s.latest, s.seq, s.lines = r.int(i+5), r.int(i+6), r.int(i+7)
-	s.Head, s.Base, s.active = r.int(i+8), r.int(i+9), r.int(i+10)
+	s.Head, s.Base, s.active, s.waiting = r.int(i+8), r.int(i+9), r.int(i+10), r.int(i+11)
 }
 
 // findSession returns nil if there is no such session.
 func findSession(ctx context.Context, c *conn, tenant string, id uuid.UUID) (*session, error) {
+	if r := c.cache.sessions[owned{tenant, id}]; r != nil {
+		s := r.session
+		return &s, nil
+	}
 	var s *session
 	err := c.each(ctx, `SELECT `+sessionColumns+` FROM sessions s WHERE s.tenant = ? AND s.id = ?`, func(r row) error {
 		s = new(session)
@@ -57,8 +63,8 @@ func newSession(ctx context.Context, c *conn, tenant string, id uuid.UUID, now t
 	s := &session{latest: at}
 	s.Tenant, s.ID, s.Base = tenant, id, at
 	s.CreatedAt, s.UpdatedAt = fromNanos(at), fromNanos(at)
-	err := c.each(ctx, `INSERT INTO sessions (tenant, id, created, updated, latest, seq, lines, head, base, active)
-		VALUES (?, ?, ?, ?, ?, 0, 0, 0, ?, 0) RETURNING sid`, func(r row) error {
+	err := c.each(ctx, `INSERT INTO sessions (tenant, id, created, updated, latest, seq, lines, head, base, active, waiting)
+		VALUES (?, ?, ?, ?, ?, 0, 0, 0, ?, 0, 0) RETURNING sid`, func(r row) error {
 		s.sid = r.int(0)
 		return nil
 	}, tenant, id[:], at, at, at, at)
@@ -67,8 +73,8 @@ func newSession(ctx context.Context, c *conn, tenant string, id uuid.UUID, now t
 
 // save writes what of a session can change.
 func (s *session) save(ctx context.Context, c *conn) error {
-	return c.exec(ctx, `UPDATE sessions SET updated = ?, latest = ?, seq = ?, lines = ?, head = ?, base = ?, active = ? WHERE sid = ?`,
-		nanos(s.UpdatedAt), s.latest, s.seq, s.lines, s.Head, s.Base, s.active, s.sid)
+	return c.exec(ctx, `UPDATE sessions SET updated = ?, latest = ?, seq = ?, lines = ?, head = ?, base = ?, active = ?, waiting = ? WHERE sid = ?`,
+		nanos(s.UpdatedAt), s.latest, s.seq, s.lines, s.Head, s.Base, s.active, s.waiting, s.sid)
 }
 
 // next gives the next sequence.
@@ -151,7 +157,7 @@ func (s *Store) DeleteSession(ctx context.Context, tenant string, id uuid.UUID) 
 
 // deleteSession removes a session's rows from every table.
 func deleteSession(ctx context.Context, c *conn, sid int64) error {
-	for _, table := range []string{"tasks", "messages", "documents", "checkpoints", "params", "runs", "lines"} {
+	for _, table := range []string{"tasks", "messages", "documents", "checkpoints", "running", "runs", "lines"} {
 		if err := c.exec(ctx, `DELETE FROM `+table+` WHERE k BETWEEN ? AND ?`, key(sid, 0), key(sid, seqMask)); err != nil {
 			return err
 		}
@@ -162,7 +168,7 @@ func deleteSession(ctx context.Context, c *conn, sid int64) error {
 // Prune implements [store.Store]. A session is used by everything that is written in it, not
 // only by the start of a run.
 func (s *Store) Prune(ctx context.Context, p *store.Prune) (int, error) {
-	const unused = `latest < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE status = 0 AND k BETWEEN sid << 32 AND sid << 32 | 4294967295)`
+	const unused = `latest < ? AND NOT EXISTS (SELECT 1 FROM running WHERE k BETWEEN sid << 32 AND sid << 32 | 4294967295)`
 	before := nanos(p.Before)
 	// The search may take long, so a reader makes it, and the writer only looks again.
 	var sids []int64

@@ -138,7 +138,7 @@ func (s *Store) open(o Options) error {
 	}
 	if !o.keepLeases {
 		// We have the lock, so the owners of these are dead. Their epochs stay: a claim raises them.
-		err := c.exec(ctx, `UPDATE runs INDEXED BY runs_running SET lease = 0 WHERE status = 0 AND lease <> 0`)
+		err := c.exec(ctx, `UPDATE runs SET lease = 0 WHERE k IN (SELECT k FROM running) AND lease <> 0`)
 		if err != nil {
 			return fmt.Errorf("sqlite: free the runs left over: %w", err)
 		}
@@ -200,11 +200,20 @@ func (s *Store) leave() { s.calls.Done() }
 
 // write has do executed on the writing connection, in a transaction. The op is for the error.
 func (s *Store) write(ctx context.Context, op string, do func(ctx context.Context, c *conn) error) error {
+	return s.submit(ctx, op, &write{do: do})
+}
+
+// writeRun is write for what changes nothing but a run and its session, and keeps the cache up.
+func (s *Store) writeRun(ctx context.Context, op string, do func(ctx context.Context, c *conn) error) error {
+	return s.submit(ctx, op, &write{do: do, keep: true})
+}
+
+func (s *Store) submit(ctx context.Context, op string, job *write) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	if err := s.writer.submit(ctx, do); err != nil {
+	if err := s.writer.submit(ctx, job); err != nil {
 		return fmt.Errorf("sqlite: %s: %w", op, err)
 	}
 	return nil

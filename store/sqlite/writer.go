@@ -14,6 +14,7 @@ const maxBatch = 256
 // A write is a call that waits for its outcome, which is known only when the transaction is.
 type write struct {
 	do   func(ctx context.Context, c *conn) error
+	keep bool // do keeps the cache up
 	err  error
 	done chan error
 }
@@ -40,14 +41,14 @@ func newWriter(c *conn) *writer {
 	return w
 }
 
-// submit has do executed in a transaction and returns its outcome. If ctx ends before somebody
-// took it up, nothing was and nothing will be done. Afterwards ctx has no influence: do gets a
-// context that does not end.
-func (w *writer) submit(ctx context.Context, do func(ctx context.Context, c *conn) error) error {
+// submit has a write executed in a transaction and returns its outcome. If ctx ends before
+// somebody took it up, nothing was and nothing will be done. Afterwards ctx has no influence:
+// the write gets a context that does not end.
+func (w *writer) submit(ctx context.Context, job *write) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("not begun: %w", err)
 	}
-	job := &write{do: do, done: make(chan error, 1)}
+	job.done = make(chan error, 1)
 	select {
 	case <-w.free:
 		w.write(w.gather([]*write{job}))
@@ -103,6 +104,9 @@ func (w *writer) transact(batch []*write) (ran int, err error) {
 		return len(batch), err
 	}
 	defer func() {
+		if err != nil {
+			w.conn.cache.clear() // it has writes in it that never were
+		}
 		if !w.conn.raw.AutoCommit() {
 			err = errors.Join(err, w.conn.exec(ctx, `ROLLBACK`))
 		}
@@ -140,11 +144,15 @@ func (w *writer) member(ctx context.Context, job *write) error {
 	return w.conn.exec(ctx, `RELEASE member`)
 }
 
-// execute calls the write. A panic in it is its failure, not the writer's.
+// execute calls the write. A panic in it is its failure, not the writer's. Of a write that
+// failed the caller undoes what is in the database; what is in the cache goes here.
 func (w *writer) execute(ctx context.Context, job *write) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
+		}
+		if err != nil || !job.keep {
+			w.conn.cache.clear()
 		}
 	}()
 	return job.do(ctx, w.conn)

@@ -14,7 +14,8 @@ CREATE TABLE sessions (
 	lines   INTEGER NOT NULL, -- the last line that was opened
 	head    INTEGER NOT NULL, -- 0: no checkpoint yet
 	base    INTEGER NOT NULL,
-	active  INTEGER NOT NULL  -- sequence of the active run, 0: idle
+	active  INTEGER NOT NULL, -- sequence of the active run, 0: idle
+	waiting INTEGER NOT NULL  -- how many runs wait for their turn
 ) STRICT;
 CREATE UNIQUE INDEX sessions_id ON sessions (tenant, id);
 CREATE INDEX sessions_created ON sessions (tenant, created, id);
@@ -49,13 +50,13 @@ CREATE TABLE runs (
 	error     TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX runs_id ON runs (id);
--- The few that run, by session. The lease is in no index: renewing it must stay cheap.
-CREATE INDEX runs_running ON runs (status) WHERE status = 0;
 
--- Apart from the runs, so that a write of a run does not copy its input each time.
-CREATE TABLE params (
-	k    INTEGER PRIMARY KEY, -- of the run
-	body BLOB NOT NULL
+-- The few runs that have not ended, to find them among all. A table instead of an index on their
+-- status: one page for both this and the params. The lease is in no index, for renewing it must
+-- stay cheap.
+CREATE TABLE running (
+	k      INTEGER PRIMARY KEY, -- of the run
+	params BLOB                 -- not in runs, where each write of the run would copy them
 ) STRICT;
 
 CREATE TABLE checkpoints (
@@ -99,7 +100,8 @@ CREATE INDEX messages_base ON messages (line) WHERE line = 0;
 CREATE TABLE tasks (
 	k     INTEGER NOT NULL, -- of the checkpoint
 	key   TEXT    NOT NULL,
-	done  INTEGER,          -- its place among those that are done; NULL: only started
-	value BLOB
-) STRICT;
-CREATE UNIQUE INDEX tasks_key ON tasks (k, key);
+	done  INTEGER NOT NULL, -- 0: only started
+	place INTEGER NOT NULL, -- in the order in which they were started or done
+	value BLOB,
+	PRIMARY KEY (k, key)
+) STRICT, WITHOUT ROWID;
