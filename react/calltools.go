@@ -2,7 +2,7 @@ package react
 
 import (
 	"context"
-	"crypto/sha1"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -316,9 +316,9 @@ func cmpErr(errs ...error) error {
 // resultID is the id of the message that holds a call's result. It follows from the call, so
 // that whatever is said about the result twice, after a crash, is the same.
 func resultID(caller *message.Assistant, callID string) uuid.UUID {
-	sum := sha1.Sum(append(append(make([]byte, 0, 96), caller.ID[:]...), callID...)) // as RFC 9562, 5.5 has it
+	sum := sha256.Sum256(append(append(make([]byte, 0, 96), caller.ID[:]...), callID...))
 	id := uuid.UUID(sum[:16])
-	id[6] = id[6]&0x0f | 0x50
+	id[6] = id[6]&0x0f | 0x40 // version 4: as good as random, since the id of the caller is
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }

@@ -227,3 +227,17 @@ func TestEveryEdgeOfTheGraphIsTaken(t *testing.T) {
 	b.run(t, react.Input{})
 	coverage.RequireAll(t, b.agent.Graph())
 }
+
+func TestTheIDsThatARunMakesAreRandomOnes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, react.Config{Tools: []react.Tool{returns("weather", "9 degrees")}},
+		reacttest.Call(reacttest.ToolCall("a", "weather", `{}`), reacttest.ToolCall("b", "nothing", `{}`)), reacttest.Say("cold"))
+	b.ask(t, "hi")
+	s, err := b.agent.State(t.Context(), "", b.session)
+	require.NoError(t, err)
+	require.Len(t, s.Messages, 5)
+	for _, m := range s.Messages {
+		assert.EqualValues(t, 4, m.Head().ID.Version(), "%s message", m.Role())
+		assert.EqualValues(t, 4, m.Head().CheckpointID.Version())
+	}
+}
