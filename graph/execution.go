@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -156,6 +157,7 @@ func (x *execution[S]) step(c checkpoint.Checkpoint, after S, repeatable bool) e
 
 // run is the goroutine of a run.
 func (x *execution[S]) run() {
+	deepen()
 	defer func() {
 		x.accept(x.err)
 		x.cancel(nil)
@@ -174,6 +176,15 @@ func (x *execution[S]) run() {
 		defer func() { end(Outcome{Err: x.err}) }()
 	}
 	x.advance()
+}
+
+// deepen gives a new goroutine at once the stack that nodes need. A stack that grows bit by bit,
+// below a node's calls, is copied again and again: that took a fifth of the time of a run.
+//
+//go:noinline
+func deepen() {
+	var room [28 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // advance runs node after node. Each line of it may be the last one of the process: what is
