@@ -22,9 +22,8 @@ import (
 // to one goroutine.
 type execution[S any] struct {
 	*claim
-	r        *Runner[S]
-	attached bool
-	unready  bool // it was not prepared, because it expected to wait
+	r       *Runner[S]
+	unready bool // it was not prepared, because it expected to wait
 
 	state    S
 	document json.RawMessage       // what the state is kept as, if that is known

@@ -81,7 +81,7 @@ func (r *Runner[S]) adoptAll(ctx context.Context) error {
 // adopt goes on with a claimed run.
 func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
 	x := r.execution(ctx, run.Fence(), run.Session)
-	x.attached, x.branch, x.line, x.last = run.Attached, run.Branch, run.Line, run.Last
+	x.branch, x.line, x.last = run.Branch, run.Line, run.Last
 	x.base = -1 // not known to hold: the next run of the session loads
 	select {
 	case r.slots <- struct{}{}:

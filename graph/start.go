@@ -231,7 +231,6 @@ func (r *Runner[S]) cancelActive(ctx context.Context, p StartParams[S]) error {
 // newExecution returns the execution of a new run, not recorded yet.
 func (r *Runner[S]) newExecution(ctx context.Context, p StartParams[S], from *head[S]) *execution[S] {
 	x := r.execution(ctx, store.Fence{Tenant: p.Tenant, Run: p.Run, Owner: r.owner, Epoch: 1}, p.Session)
-	x.attached = p.Attached
 	x.begin = &store.Begin{
 		Fence: x.fence, Session: p.Session, Graph: r.graph.name, Attached: p.Attached,
 		From: store.From{Checkpoint: p.Checkpoint, Head: from.seq(), Base: from.base},

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -162,6 +163,8 @@ func (b *batch) run(ctx context.Context) {
 	wg.Wait()
 }
 
+const outcomeUnknown = "outcome unknown: the process died while the tool ran, and it must not run twice"
+
 // settle runs one call as a task.
 func (b *batch) settle(ctx context.Context, c *openCall, abort context.CancelCauseFunc) {
 	if ctx.Err() != nil {
@@ -198,7 +201,7 @@ func (b *batch) settle(ctx context.Context, c *openCall, abort context.CancelCau
 				if err != nil {
 					return nil, err
 				}
-				return inOrder(b.finished(result, nil, nil)), nil
+				return inOrder(b.finished(result, nil)), nil
 			}
 		}
 	}
@@ -213,7 +216,7 @@ func (b *batch) settle(ctx context.Context, c *openCall, abort context.CancelCau
 	case err == nil:
 		c.outcome, c.err = out, b.apply(ctx, c, out)
 	case errors.Is(err, graph.ErrOutcomeUnknown):
-		c.outcome = &outcome{Error: "outcome unknown: the process died while the tool ran, and it must not run twice", Code: CodeOutcomeUnknown}
+		c.outcome = &outcome{Error: outcomeUnknown, Code: CodeOutcomeUnknown}
 		c.err = b.apply(ctx, c, c.outcome)
 	default:
 		c.err = err
@@ -250,7 +253,7 @@ func (b *batch) settled(ctx context.Context) (State, error) {
 	if cause != nil && (errors.Is(cause, graph.ErrCancelled) || isAbort(cause)) {
 		b.giveUp(ctx, "cancelled", CodeCancelled, func(*openCall) bool { return true })
 	} else if errors.Is(cause, graph.ErrProcessLost) {
-		b.giveUp(ctx, "outcome unknown: the process died while the tool ran, and it must not run twice", CodeOutcomeUnknown,
+		b.giveUp(ctx, outcomeUnknown, CodeOutcomeUnknown,
 			func(c *openCall) bool { return graph.TaskStarted(ctx, c.ID) })
 	}
 	s := b.state
@@ -273,7 +276,7 @@ func (b *batch) failure(ctx context.Context) error {
 	var asked []error
 	var broken error
 	for _, c := range b.calls {
-		switch err := cmpErr(c.resting, c.err); {
+		switch err := cmp.Or(c.resting, c.err); {
 		case err == nil:
 		case isAbort(err):
 			return err
@@ -302,15 +305,6 @@ func (b *batch) giveUp(ctx context.Context, text, code string, which func(*openC
 func isAbort(err error) bool {
 	_, ok := errors.AsType[*AbortError](err)
 	return ok
-}
-
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // resultID is the id of the message that holds a call's result. It follows from the call, so

@@ -104,7 +104,7 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 	}
 	scope.mu.Lock()
 	defer scope.mu.Unlock()
-	return b.finished(result, scope.ops, nil), nil
+	return b.finished(result, scope.ops), nil
 }
 
 // protect calls a tool and turns its panic into an error.
@@ -143,7 +143,7 @@ func failed(code, text string) *outcome {
 }
 
 // finished makes an outcome of a tool's result and of the changes that it made on the way.
-func (b *batch) finished(result ToolResult, ops state.Patch, _ error) *outcome {
+func (b *batch) finished(result ToolResult, ops state.Patch) *outcome {
 	out := &outcome{Output: b.output(result.Output)}
 	more, messages, err := parseStateUpdate(result.StateUpdate)
 	if err != nil {
