@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -513,4 +514,34 @@ func TestAnAnswerIsCheckedAlsoIfTheSessionBecomesIdleMeanwhile(t *testing.T) {
 	assert.Equal(t, graph.CodeBadResume, failed.Code)
 	assert.Len(t, rows(t, st, run.Session()), 5)
 	requireHeard(t, run, "run_started", "error invalid_resume")
+}
+
+// moody is a codec that refuses the third input that it merges.
+type moody struct {
+	checkpoint.JSON[doc]
+	merged *atomic.Int32
+}
+
+func (m moody) Merge(from *checkpoint.Checkpoint, current, input doc) (doc, error) {
+	if m.merged.Add(1) == 3 {
+		return doc{}, errors.New("dial tcp 10.0.0.1: secret")
+	}
+	return m.JSON.Merge(from, current, input)
+}
+
+func TestWhyAWaitingRunCouldNotStartStaysInTheLog(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st := memory.New(nil)
+		r := newRunner(t, chain(t, parts{alpha: hold}), st, &graph.RunnerOptions[doc]{Codec: moody{merged: new(atomic.Int32)}})
+		active := start(t, r, graph.StartParams[doc]{Input: &doc{}})
+		waiting := start(t, r, graph.StartParams[doc]{Session: active.Session(), Input: &doc{Text: "next"}, OnBusy: graph.Wait})
+		require.NoError(t, active.Cancel(t.Context()))
+		_, err := waiting.Wait(t.Context())
+		failed, ok := errors.AsType[*graph.RunError](err)
+		require.True(t, ok, "%v", err)
+		assert.Equal(t, graph.CodeNodeError, failed.Code)
+		assert.NotContains(t, failed.Text, "secret")
+		assert.NotContains(t, stored(t, st, waiting.ID()).Error, "secret")
+	})
 }

@@ -220,12 +220,12 @@ func (x *execution[S]) begun() bool {
 		err = x.prepare(from, false, input, p.Resume)
 	}
 	if err != nil {
-		code := CodeNodeError
+		code, text := CodeNodeError, "the run could not start"
 		if errors.Is(err, ErrInvalidResume) {
-			code = CodeBadResume
+			code, text = CodeBadResume, err.Error() // it speaks of what the client sent
 		}
 		x.log.ErrorContext(x.ctx, "waiting run could not start", "run", x.fence.Run, "error", err)
-		x.endWaiting(outcome{checkpoint.Failed, code, err.Error()})
+		x.endWaiting(outcome{checkpoint.Failed, code, text})
 		return false
 	}
 	return true
