@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/graph/graphtest"
@@ -142,6 +143,122 @@ func TestAnObserverMayComeAtAnyTime(t *testing.T) {
 			assert.Equal(t, 2, n, "each loop starts anew")
 		}
 		assert.Empty(t, numbers(t, run, 5), "after the last event there is nothing")
+	})
+}
+
+func TestALiveObserverHearsWhatIsNewAndAlwaysTheEnd(t *testing.T) {
+	t.Parallel()
+	all := []string{"run_started", "a", "b", "c", "finished completed"}
+	for name, open := range stores() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				bus := event.NewMemory(&event.MemoryOptions{Keep: time.Minute})
+				r := newRunner(t, speaker(t, gate), open(), &graph.RunnerOptions[doc]{Bus: bus})
+				run := start(t, r, graph.StartParams[doc]{})
+				first := listen(t, run, graph.Live)
+				gate <- struct{}{}
+				synctest.Wait()
+				second := listen(t, run, graph.Live)
+				close(gate)
+				assert.Equal(t, all[2:], first.heard())
+				assert.Equal(t, all[3:], second.heard())
+				assert.Equal(t, all[4:], listen(t, run, graph.Live).heard(), "also one who comes too late")
+			})
+		})
+	}
+	t.Run("when the log is full", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, func(t *testing.T) {
+			bus := event.NewMemory(&event.MemoryOptions{Bytes: 300, Keep: time.Minute})
+			r := newRunner(t, speaker(t, nil), memory.New(nil), &graph.RunnerOptions[doc]{Bus: bus})
+			run, _ := complete(t, r, graph.StartParams[doc]{})
+			assert.Equal(t, all[4:], listen(t, run, graph.Live).heard())
+		})
+	})
+	t.Run("when the log is gone", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, func(t *testing.T) {
+			r := newRunner(t, speaker(t, nil), memory.New(nil), nil)
+			run, _ := complete(t, r, graph.StartParams[doc]{})
+			time.Sleep(time.Hour)
+			got := listen(t, run, graph.Live).heard()
+			assert.Equal(t, "finished completed", got[len(got)-1])
+		})
+	})
+}
+
+func TestLettingGoOfAnAttachedRunCancelsIt(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]func(ctx context.Context, cancel func(), run *graph.Run[doc]){
+		"by breaking the loop": func(ctx context.Context, _ func(), run *graph.Run[doc]) {
+			for range run.Hold(ctx) {
+				break
+			}
+		},
+		"by the end of the context": func(ctx context.Context, cancel func(), run *graph.Run[doc]) {
+			for _, err := range run.Hold(ctx) {
+				if cancel(); err != nil {
+					break
+				}
+			}
+		},
+		"by a panic": func(ctx context.Context, _ func(), run *graph.Run[doc]) {
+			defer func() { _ = recover() }()
+			for range run.Hold(ctx) {
+				panic("out of the loop")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				r := newRunner(t, speaker(t, make(chan struct{})), memory.New(nil), nil)
+				run := start(t, r, graph.StartParams[doc]{Attached: true})
+				ctx, cancel := context.WithCancel(t.Context())
+				hold(ctx, cancel, run)
+				ended, err := run.Wait(t.Context())
+				assert.ErrorIs(t, err, graph.ErrCancelled, "%v", ended)
+			})
+		})
+	}
+	t.Run("but not one that has ended", func(t *testing.T) {
+		t.Parallel()
+		r := newRunner(t, speaker(t, nil), memory.New(nil), nil)
+		run := start(t, r, graph.StartParams[doc]{Attached: true})
+		n := 0
+		for _, err := range run.Hold(t.Context()) {
+			require.NoError(t, err)
+			n++
+		}
+		assert.Equal(t, 5, n)
+		_, err := run.Wait(t.Context())
+		assert.NoError(t, err)
+	})
+	t.Run("and not one that goes on elsewhere", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, func(t *testing.T) {
+			st := memory.New(nil)
+			r := newRunner(t, speaker(t, make(chan struct{})), st, nil)
+			run := start(t, r, graph.StartParams[doc]{Attached: true})
+			var last error
+			go func() {
+				for _, err := range run.Hold(t.Context()) {
+					last = err
+				}
+			}()
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_ = r.Shutdown(ctx)
+			synctest.Wait()
+			assert.ErrorIs(t, last, graph.ErrShutdown)
+			kept, err := st.Run(t.Context(), tenant, run.ID())
+			require.NoError(t, err)
+			assert.Equal(t, checkpoint.Running, kept.Status)
+			assert.False(t, kept.CancelRequested)
+		})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"math"
 	"sync"
 	"time"
 
@@ -134,17 +135,51 @@ func (r *Run[S]) position(ctx context.Context) (*head[S], error) {
 	return r.r.decode(pos)
 }
 
+// Live as the number of [Run.Events] leaves out what has happened before. The last event of the
+// run is never left out.
+const Live int64 = -1
+
 // Events returns the events of the run after a number, zero for all: those that are kept, then
 // live ones as they come, up to the last event of the run. An observer that asks for events
 // that are gone gets a snapshot of where the run stands instead, under the number before the
 // first that is kept.
 //
 // The sequence ends with at most one error: ctx's, or the reason why this process cannot go on
-// with the run. Each loop starts anew. Breaking the loop only stops watching.
+// with the run. Each loop starts anew. Breaking the loop only stops watching; see [Run.Hold].
 func (r *Run[S]) Events(ctx context.Context, after int64) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
 		w := &watch[S]{run: r, after: after, yield: yield}
 		for w.follow(ctx) {
+		}
+	}
+}
+
+// endGrace is how long a client that lets go of a run waits for its end.
+const endGrace = 5 * time.Second
+
+// Hold returns the events of an attached run, all of them, for the client that it lives for:
+// letting go, by breaking the loop or by the end of ctx, cancels the run. The loop is left when
+// the run has ended, or a few seconds later. Any error but ctx's means that the run goes on
+// elsewhere, and cancels nothing. The sequence can be used once.
+func (r *Run[S]) Hold(ctx context.Context) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		over := false
+		defer func() {
+			if over {
+				return
+			}
+			// The session should be free again when the loop is left, if that can be.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endGrace)
+			defer cancel()
+			if r.Cancel(ctx) == nil {
+				_, _ = r.Wait(ctx)
+			}
+		}()
+		for e, err := range r.Events(ctx, 0) {
+			over = err != nil && ctx.Err() == nil || err == nil && event.Terminal(e.Data)
+			if !yield(e, err) || err != nil {
+				return
+			}
 		}
 	}
 }
@@ -154,6 +189,8 @@ type watch[S any] struct {
 	run   *Run[S]
 	after int64
 	yield func(event.Event, error) bool
+	// late: the run had ended before the observer came, who only hears how.
+	late bool
 	// arrival is closed when a run is taken up after the last look at it.
 	arrival <-chan struct{}
 }
@@ -181,22 +218,33 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		default:
 			defer x.over.then(func() { stop(errGivenUp) })()
 		}
-		if last >= 0 && w.after >= last {
+		if last >= 0 && (w.after >= last || w.after == Live) {
 			w.yield(event.Event{}, x.err)
 			return false
 		}
 	}
-	for e, err := range r.r.opts.Bus.Subscribe(live, r.tenant, r.id, w.after) {
+	after := w.after
+	if after == Live {
+		after = math.MaxInt64 // which counts as the last
+	}
+	for e, err := range r.r.opts.Bus.Subscribe(live, r.tenant, r.id, after) {
 		if err != nil {
 			return w.recover(ctx, err, context.Cause(live))
 		}
 		w.after = e.Seq
+		if w.late && !event.Terminal(e.Data) {
+			continue
+		}
 		if !w.yield(e, nil) || event.Terminal(e.Data) {
 			return false
 		}
 		if e.Seq == last {
 			return true
 		}
+	}
+	if w.after == Live {
+		w.after, w.late = 0, true
+		return true
 	}
 	return false
 }
@@ -213,7 +261,7 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 	}
 	if gap, ok := errors.AsType[*event.GapError](err); ok && r.r.store != nil {
 		w.after = gap.First - 1
-		return w.snapshot(ctx, w.after)
+		return w.late || w.snapshot(ctx, w.after)
 	}
 	if !errors.Is(err, event.ErrNoLog) || r.r.store == nil {
 		w.yield(event.Event{}, err)
@@ -233,12 +281,14 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 		return false
 	}
 	if run.Status.Ended() {
-		if w.snapshot(ctx, w.after+1) {
+		if w.late || w.snapshot(ctx, w.after+1) {
 			w.last(ctx, run)
 		}
 		return false
 	}
-	// It runs elsewhere, or waits to be taken up: its events will come by the bus.
+	// It runs elsewhere, or waits to be taken up: its events will come by the bus, and whoever
+	// waits for them here is there in time for all of them.
+	w.after = max(w.after, 0)
 	timer := time.NewTimer(r.r.opts.Heartbeat)
 	defer timer.Stop()
 	var over <-chan struct{}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -40,26 +39,19 @@ func (a *Agent) Description() string { return a.config.Description }
 // Graph returns the agent's graph, to be drawn.
 func (a *Agent) Graph() *graph.Graph[State] { return a.runner.Graph() }
 
-// Start begins a detached run: when it returns, the run is recorded and will be finished,
-// whatever dies. See graph.Runner.Start for the errors; an [*InputError] says what is wrong
-// with the input.
+// Start begins a run: when it returns, the run is recorded and will be finished, whatever dies,
+// unless the input says that it is [Input.Attached]. See graph.Runner.Start for the errors; an
+// [*InputError] says what is wrong with the input.
 func (a *Agent) Start(ctx context.Context, in Input) (*graph.Run[State], error) {
-	return a.start(ctx, in, false)
-}
-
-func (a *Agent) start(ctx context.Context, in Input, attached bool) (*graph.Run[State], error) {
 	u, err := a.update(in)
 	if err != nil {
 		return nil, err
 	}
 	return a.runner.Start(ctx, graph.StartParams[State]{
 		Tenant: in.Tenant, Session: in.Session, Run: in.Run, Checkpoint: in.Checkpoint,
-		Input: &State{input: u}, Resume: in.Resume, Attached: attached, OnBusy: in.OnBusy,
+		Input: &State{input: u}, Resume: in.Resume, Attached: in.Attached, OnBusy: in.OnBusy,
 	})
 }
-
-// endGrace is how long Run waits for the end of a run that it cancelled.
-const endGrace = 5 * time.Second
 
 // Run begins an attached run, one that lives as long as somebody looks: it returns the run's
 // events as they come. Breaking the loop, or the end of ctx, cancels the run. How the run ended
@@ -67,30 +59,13 @@ const endGrace = 5 * time.Second
 // not begin or be followed. The sequence can be used once.
 func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[event.Event, error] {
 	return func(yield func(event.Event, error) bool) {
-		run, err := a.start(ctx, in, true)
+		in.Attached = true
+		run, err := a.Start(ctx, in)
 		if err != nil {
 			yield(event.Event{}, err)
 			return
 		}
-		over := false
-		defer func() {
-			if over {
-				return
-			}
-			// The session should be free again when the loop is left, if that can be.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endGrace)
-			defer cancel()
-			if run.Cancel(ctx) == nil {
-				_, _ = run.Wait(ctx)
-			}
-		}()
-		for e, err := range run.Events(ctx, 0) {
-			// Anything but the end of ctx means that the run goes on elsewhere.
-			over = err != nil && ctx.Err() == nil || err == nil && event.Terminal(e.Data)
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
+		run.Hold(ctx)(yield)
 	}
 }
 

@@ -93,8 +93,8 @@ func (a *Agent) prepare(ctx context.Context, s *State) (*call, error) {
 		return nil, err
 	}
 	c := &call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
-	if config.Timeout > 0 {
-		c.timeout = time.Duration(config.Timeout) * time.Millisecond
+	if config.Timeout != nil {
+		c.timeout = time.Duration(*config.Timeout) * time.Millisecond
 	}
 	if config.Retry != nil {
 		c.retry = config.Retry

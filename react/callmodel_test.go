@@ -279,7 +279,7 @@ func TestTimeoutsAndRetries(t *testing.T) {
 	}{
 		"45 the client's timeout and retry win": {
 			config: react.Config{ModelTimeout: time.Hour, Retry: policy(3, 0, 0)},
-			client: &react.ModelConfig{Timeout: 1000, Retry: policy(2, 0, 0)},
+			client: &react.ModelConfig{Timeout: new(int64(1000)), Retry: policy(2, 0, 0)},
 			steps:  []reacttest.Step{slow(time.Minute), slow(time.Minute), slow(time.Minute)},
 			code:   "model_timeout", asked: 2, from: 2 * time.Second, to: 2 * time.Second,
 		},

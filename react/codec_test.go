@@ -203,7 +203,7 @@ func TestADocumentOfVersion1Loads(t *testing.T) {
 		`"tools":[{"name":"pick","description":"","parameters":{"type":"object"}}],"context":{"n":1E2}}`
 	s, err := newCodec(t).Decode(1, json.RawMessage(text), []message.Message{message.NewUser("hi")})
 	require.NoError(t, err)
-	assert.EqualValues(t, 7, s.Model.Timeout)
+	assert.EqualValues(t, 7, *s.Model.Timeout)
 	assert.Equal(t, &RetryPolicy{1, 2, 3}, s.Model.Retry)
 	assert.Equal(t, "m", s.Model.Override.Model)
 	assert.Equal(t, &CapabilityOverride{OverrideReplace, []string{"a"}}, s.CapabilityOverride)

@@ -42,6 +42,9 @@ type Input struct {
 
 	// OnBusy says what to do if the session has an active run. Default: the agent's.
 	OnBusy graph.OnBusy
+	// Attached makes it a run that lives for a client: whoever starts it watches it by
+	// graph.Run.Hold. If the process dies the run ends, code "lost". [Agent.Run] sets it.
+	Attached bool
 
 	err error // what is wrong with the making of it
 }
@@ -68,8 +71,9 @@ func (a *Agent) update(in Input) (*Update, error) {
 		return nil, in.err
 	}
 	var faults []FieldError
+	add := func(e FieldError) { faults = append(faults, e) }
 	fault := func(code, field, format string, args ...any) {
-		faults = append(faults, FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
+		add(FieldError{Code: code, Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	u := &Update{
 		Messages: in.Messages, Model: in.Model, CapabilityOverride: in.CapabilityOverride,
@@ -107,11 +111,14 @@ func (a *Agent) update(in Input) (*Update, error) {
 		if err != nil {
 			fault("pattern", "context", "must be a JSON object: %v", err)
 		} else if len(context) > maxContext {
-			fault("length", "context", "is longer than %d bytes", maxContext)
+			add(FieldError{
+				Code: "length", Field: "context", Message: fmt.Sprintf("is longer than %d bytes", maxContext),
+				Params: map[string]any{"max": maxContext, "value": len(context)},
+			})
 		}
 	}
 	if m, _ := in.Model.Get(); m != nil {
-		a.checkModel(m, fault)
+		a.checkModel(m, add)
 	}
 	if o, _ := in.CapabilityOverride.Get(); !a.config.CapabilityPolicy.permits(o) {
 		fault("conflict", "capability_override", "the agent's capabilities are locked")
@@ -137,25 +144,30 @@ func (a *Agent) update(in Input) (*Update, error) {
 	return u, nil
 }
 
-func (a *Agent) checkModel(m *ModelConfig, fault func(code, field, format string, args ...any)) {
+func (a *Agent) checkModel(m *ModelConfig, add func(FieldError)) {
 	if o := m.Override; o != nil {
 		provider, name := a.modelFor(o)
 		if provider == nil {
-			fault("unknown", "model.override.provider", "%q is no provider of this agent", o.Provider)
+			add(FieldError{Code: "unknown", Field: "model.override.provider", Message: fmt.Sprintf("%q is no provider of this agent", o.Provider)})
 		} else if a.config.AllowModel != nil && !a.config.AllowModel(cmp.Or(o.Provider, a.config.Provider), name) {
-			fault("unknown", "model.override.model", "%q is not allowed", name)
+			add(FieldError{Code: "unknown", Field: "model.override.model", Message: fmt.Sprintf("%q is not allowed", name)})
 		}
 	}
-	if m.Timeout < 0 {
-		fault("range", "model.timeout", "must be positive")
+	atLeast := func(min int64, field string, value int64) {
+		if value < min {
+			add(FieldError{
+				Code: "range", Field: field, Message: fmt.Sprintf("must be at least %d", min),
+				Params: map[string]any{"min": min, "value": value},
+			})
+		}
+	}
+	if m.Timeout != nil {
+		atLeast(1, "model.timeout", *m.Timeout)
 	}
 	if r := m.Retry; r != nil {
-		if r.MaxAttempts < 1 {
-			fault("range", "model.retry.max_attempts", "must be at least 1")
-		}
-		if r.InitialBackoff < 0 || r.MaxBackoff < 0 {
-			fault("range", "model.retry", "backoffs must not be negative")
-		}
+		atLeast(1, "model.retry.max_attempts", int64(r.MaxAttempts))
+		atLeast(0, "model.retry.initial_backoff", r.InitialBackoff)
+		atLeast(0, "model.retry.max_backoff", r.MaxBackoff)
 	}
 }
 

@@ -58,8 +58,11 @@ func TestAnInputErrorNamesEachFieldThatIsWrong(t *testing.T) {
 			react.Input{Model: react.Set(&react.ModelConfig{Override: &react.ModelOverride{Provider: "nobody"}})}, map[string]string{"model.override.provider": "unknown"},
 		},
 		"numbers out of range": {
-			react.Input{Model: react.Set(&react.ModelConfig{Timeout: -1, Retry: &react.RetryPolicy{MaxAttempts: 0, InitialBackoff: -1}})},
-			map[string]string{"model.timeout": "range", "model.retry.max_attempts": "range", "model.retry": "range"},
+			react.Input{Model: react.Set(&react.ModelConfig{Timeout: new(int64(-1)), Retry: &react.RetryPolicy{MaxAttempts: 0, InitialBackoff: -1}})},
+			map[string]string{"model.timeout": "range", "model.retry.max_attempts": "range", "model.retry.initial_backoff": "range"},
+		},
+		"a timeout of nothing": {
+			react.Input{Model: react.Set(&react.ModelConfig{Timeout: new(int64(0))})}, map[string]string{"model.timeout": "range"},
 		},
 		"an override of locked capabilities": {
 			react.Input{CapabilityOverride: react.Set(&react.CapabilityOverride{Strategy: react.OverrideExtend, Capabilities: []string{"root"}})},
@@ -137,7 +140,7 @@ func TestWhatAnInputLeavesOutStaysAndWhatIsNilIsCleared(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
 		b := setup(t, react.Config{Store: st, CapabilityPolicy: react.PolicyExtensible})
 		given := react.Input{
-			Model:              react.Set(&react.ModelConfig{Timeout: 5, Override: &react.ModelOverride{Model: "m"}}),
+			Model:              react.Set(&react.ModelConfig{Timeout: new(int64(5)), Override: &react.ModelOverride{Model: "m"}}),
 			CapabilityOverride: react.Set(&react.CapabilityOverride{Strategy: react.OverrideReplace, Capabilities: []string{"a"}}),
 			ContextVars:        react.Set([]react.ContextVar{{Description: "d", Value: "v"}}),
 			Tools:              clientTool("pick"),
@@ -152,8 +155,8 @@ func TestWhatAnInputLeavesOutStaysAndWhatIsNilIsCleared(t *testing.T) {
 		assert.Equal(t, full.ContextVars, kept.ContextVars)
 		assert.Equal(t, full.Tools, kept.Tools)
 
-		b.run(t, react.Input{Model: react.Set(&react.ModelConfig{Timeout: 7})})
-		assert.Equal(t, &react.ModelConfig{Timeout: 7}, b.state(t).Model, "it is replaced as a whole")
+		b.run(t, react.Input{Model: react.Set(&react.ModelConfig{Timeout: new(int64(7))})})
+		assert.Equal(t, &react.ModelConfig{Timeout: new(int64(7))}, b.state(t).Model, "it is replaced as a whole")
 
 		page, err := b.agent.Checkpoints(t.Context(), store.CheckpointQuery{Session: b.session})
 		require.NoError(t, err)
@@ -170,7 +173,7 @@ func TestWhatAnInputLeavesOutStaysAndWhatIsNilIsCleared(t *testing.T) {
 		// The values belong to the line: going back in time restores them.
 		b.run(t, react.Input{Checkpoint: page.Items[0].ID})
 		restored := b.state(t)
-		assert.Equal(t, &react.ModelConfig{Timeout: 7}, restored.Model)
+		assert.Equal(t, &react.ModelConfig{Timeout: new(int64(7))}, restored.Model)
 		assert.Equal(t, full.Tools, restored.Tools)
 		assert.Equal(t, full.CapabilityOverride, restored.CapabilityOverride)
 	})
@@ -250,7 +253,7 @@ func TestAnInputKeepsWhatTheUserSaid(t *testing.T) {
 		want := said.Content
 		in := with(said)
 		in.Model = react.Set(&react.ModelConfig{
-			Override: &react.ModelOverride{Model: "m", InferenceParams: &message.Params{MaxTokens: ptr[uint64](1)}}, Timeout: 1,
+			Override: &react.ModelOverride{Model: "m", InferenceParams: &message.Params{MaxTokens: ptr[uint64](1)}}, Timeout: new(int64(1)),
 			Retry: &react.RetryPolicy{MaxAttempts: 1, InitialBackoff: 2, MaxBackoff: 3},
 		})
 		b.run(t, in)
@@ -286,7 +289,7 @@ func TestAnInputThatWaitsForItsTurnIsAllThereWhenItComes(t *testing.T) {
 			OnBusy: graph.Wait, Messages: []message.Message{&message.User{Content: []message.Block{message.Text{Value: "second"}}}, message.NewSystem("mind")},
 			Context: json.RawMessage(`{"a/b":null}`), Tools: react.Set[[]message.ToolSpec](nil),
 			CapabilityOverride: react.Set(&react.CapabilityOverride{Strategy: react.OverrideReplace}),
-			Model:              react.Set(&react.ModelConfig{Timeout: 50_000}),
+			Model:              react.Set(&react.ModelConfig{Timeout: new(int64(50_000))}),
 		}
 		in.Messages[0].Head().Metadata = json.RawMessage(`{"from":"me"}`)
 		waiting := b.start(t, in)
@@ -303,7 +306,7 @@ func TestAnInputThatWaitsForItsTurnIsAllThereWhenItComes(t *testing.T) {
 		assert.Empty(t, s.Tools)
 		assert.Equal(t, []react.ContextVar{{Description: "d"}}, s.ContextVars)
 		assert.Equal(t, react.OverrideReplace, s.CapabilityOverride.Strategy)
-		assert.EqualValues(t, 50_000, s.Model.Timeout)
+		assert.EqualValues(t, 50_000, *s.Model.Timeout)
 	})
 }
 

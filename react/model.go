@@ -56,8 +56,8 @@ func (f ModelFunc) Generate(ctx context.Context, req *message.Request) iter.Seq2
 // is the agent's default.
 type ModelConfig struct {
 	Override *ModelOverride `json:"override,omitempty"`
-	// Timeout is how long the reply may take to begin, in milliseconds. Zero: the default.
-	Timeout int64        `json:"timeout,omitempty"`
+	// Timeout is how long the reply may take to begin, in milliseconds.
+	Timeout *int64       `json:"timeout,omitempty"`
 	Retry   *RetryPolicy `json:"retry,omitempty"`
 }
 
