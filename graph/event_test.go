@@ -158,9 +158,11 @@ func TestALiveObserverHearsWhatIsNewAndAlwaysTheEnd(t *testing.T) {
 				r := newRunner(t, speaker(t, gate), open(), &graph.RunnerOptions[doc]{Bus: bus})
 				run := start(t, r, graph.StartParams[doc]{})
 				first := listen(t, run, graph.Live)
+				assert.Empty(t, first.heard())
 				gate <- struct{}{}
 				synctest.Wait()
 				second := listen(t, run, graph.Live)
+				assert.Empty(t, second.heard())
 				close(gate)
 				assert.Equal(t, all[2:], first.heard())
 				assert.Equal(t, all[3:], second.heard())
