@@ -29,7 +29,8 @@ var levels = [][]string{
 	{"store"},
 	{"store/memory", "store/sqlite", "store/storetest", "graph"},
 	{"graph/graphtest", "react"},
-	{"react/reacttest"},
+	{"react/reacttest", "httpapi"},
+	{"httpapi/httpapitest"},
 }
 
 // A rule forbids imports, with the sentence that says why.
@@ -51,7 +52,7 @@ var rules = []rule{
 		"a driver is chosen by programs and tests; a package that imports one chooses for everybody"},
 	{"graph", module + "/react", nil,
 		"a graph knows nothing of models, tools and prompts: a language model is one kind of node"},
-	{"*", "net/http", nil,
+	{"*", "net/http", []string{"httpapi", "httpapi/httpapitest"},
 		"the core is used without a network: HTTP is httpapi's"},
 	{"*", "github.com/mattn/go-sqlite3", []string{"store/sqlite"},
 		"only the driver knows its database"},

@@ -19,15 +19,16 @@ import (
 // encoder appends the members of one object. Written by hand because the objects are flat while the
 // types are not, and because every piece of every answer goes through here.
 type encoder struct {
-	b   []byte
-	err error
+	b    []byte
+	more bool // there is a member already
+	err  error
 }
 
 func (e *encoder) name(name string) {
-	if len(e.b) == 0 {
-		e.b = append(e.b, '{')
-	} else {
+	if e.more {
 		e.b = append(e.b, ',')
+	} else {
+		e.b, e.more = append(e.b, '{'), true
 	}
 	e.b = append(append(append(e.b, '"'), name...), `":`...)
 }
@@ -70,7 +71,7 @@ func (e *encoder) code(s string) {
 
 func (e *encoder) id(name string, id uuid.UUID) {
 	e.name(name)
-	e.b = append(append(append(e.b, '"'), id.String()...), '"')
+	e.b = append(wire.AppendUUID(append(e.b, '"'), id), '"')
 }
 
 func (e *encoder) raw(name string, data json.RawMessage) {
@@ -89,16 +90,20 @@ func (e *encoder) raw(name string, data json.RawMessage) {
 }
 
 // MarshalJSON prints the event as one flat object on one line.
-func (e Event) MarshalJSON() ([]byte, error) {
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(make([]byte, 0, 192)) }
+
+// AppendJSON appends what MarshalJSON prints to b and returns it. With an error it returns b as
+// it was.
+func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	if e.Data == nil {
-		return nil, errors.New("event: no data")
+		return b, errors.New("event: no data")
 	}
-	enc := &encoder{b: make([]byte, 0, 192)}
+	enc := encoder{b: b}
 	enc.text("kind", string(e.Data.Kind()))
 	enc.name("timestamp")
 	var err error
 	if enc.b, err = appendTime(enc.b, e.Time); err != nil {
-		return nil, err
+		return b, err
 	}
 	switch d := e.Data.(type) {
 	case RunStarted:
@@ -167,10 +172,10 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		enc.value("messages", message.List(d.Messages))
 	default:
 		// A pointer to one of the types has its methods, too.
-		return nil, fmt.Errorf("event: data is a value of this package's types, not %T", e.Data)
+		return b, fmt.Errorf("event: data is a value of this package's types, not %T", e.Data)
 	}
 	if enc.err != nil {
-		return nil, enc.err
+		return b, enc.err
 	}
 	return append(enc.b, '}'), nil
 }
@@ -320,8 +325,11 @@ func appendTime(b []byte, t time.Time) ([]byte, error) {
 	}
 	b = strconv.AppendInt(b, micros/1e6, 10)
 	if fraction := micros % 1e6; fraction != 0 {
-		digits := strconv.FormatInt(1e6+fraction, 10)[1:]
-		b = append(append(b, '.'), strings.TrimRight(digits, "0")...)
+		b = append(b, '.')
+		for digit := int64(1e5); fraction > 0; digit /= 10 {
+			b = append(b, '0'+byte(fraction/digit))
+			fraction %= digit
+		}
 	}
 	return b, nil
 }

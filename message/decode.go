@@ -407,7 +407,7 @@ func readUUID(v []byte, field string) (uuid.UUID, error) {
 		return uuid.Nil, nil
 	}
 	if v[0] == '"' {
-		if id, err := uuid.ParseBytes([]byte(unquote(v))); err == nil {
+		if id, ok := wire.ParseUUID(unquote(v)); ok {
 			return id, nil
 		}
 	}

@@ -238,13 +238,7 @@ func (o *object) optional(name, value string) {
 
 func (o *object) uuid(name string, id uuid.UUID) {
 	o.key(name)
-	o.buf = append(o.buf, '"')
-	for i, b := range id {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			o.buf = append(o.buf, '-')
-		}
-		o.buf = append(o.buf, hex[b>>4], hex[b&15])
-	}
+	o.buf = wire.AppendUUID(append(o.buf, '"'), id)
 	o.buf = append(o.buf, '"')
 }
 
