@@ -191,6 +191,44 @@ func TestALiveObserverHearsWhatIsNewAndAlwaysTheEnd(t *testing.T) {
 	})
 }
 
+func TestAfterAShutdownObserversHearOnlyWhatIsKept(t *testing.T) {
+	t.Parallel()
+	for name, bus := range map[string]func() event.Bus{
+		"one bus": func() event.Bus { return event.NewMemory(&event.MemoryOptions{Keep: time.Minute}) },
+		"no bus":  func() event.Bus { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				st, shared, gate := memory.New(nil), bus(), make(chan struct{})
+				here := newRunner(t, speaker(t, nil), st, &graph.RunnerOptions[doc]{Bus: shared})
+				there := newRunner(t, speaker(t, gate), st, &graph.RunnerOptions[doc]{Bus: shared})
+				over, _ := complete(t, here, graph.StartParams[doc]{})
+				remote := attach(t, here, start(t, there, graph.StartParams[doc]{}))
+				l := listen(t, remote, 0)
+				done, _ := l.ended()
+				require.False(t, done)
+				require.NoError(t, here.Shutdown(t.Context()))
+				for _, l := range []*listener{l, listen(t, remote, 0)} {
+					done, err := l.ended()
+					assert.True(t, done, "nobody waits for a server that is down")
+					assert.ErrorIs(t, err, graph.ErrShutdown)
+				}
+				heard := listen(t, over, 0).heard()
+				assert.Equal(t, []string{"run_started", "a", "b", "c", "finished completed"}, heard)
+				close(gate)
+				_, err := remote.Wait(t.Context())
+				require.NoError(t, err)
+				replay := listen(t, remote, 0)
+				heard = replay.heard()
+				assert.Equal(t, "finished completed", heard[len(heard)-1])
+				_, err = replay.ended()
+				assert.NoError(t, err)
+			})
+		})
+	}
+}
+
 func TestLettingGoOfAnAttachedRunCancelsIt(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]func(ctx context.Context, cancel func(), run *graph.Run[doc]){

@@ -191,6 +191,8 @@ type watch[S any] struct {
 	yield func(event.Event, error) bool
 	// late: the run had ended before the observer came, who only hears how.
 	late bool
+	// ended: what is heard is what is kept.
+	ended bool
 	// arrival is closed when a run is taken up after the last look at it.
 	arrival <-chan struct{}
 }
@@ -222,6 +224,8 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 			w.yield(event.Event{}, x.err)
 			return false
 		}
+	} else if !w.ended {
+		defer r.r.down.then(func() { stop(ErrShutdown) })()
 	}
 	after := w.after
 	if after == Live {
@@ -229,7 +233,7 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 	}
 	for e, err := range r.r.opts.Bus.Subscribe(live, r.tenant, r.id, after) {
 		if err != nil {
-			return w.recover(ctx, err, context.Cause(live))
+			return w.recover(ctx, live, err)
 		}
 		w.after = e.Seq
 		if w.late && !event.Terminal(e.Data) {
@@ -250,13 +254,23 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 }
 
 // recover deals with the end of a subscription that is not the end of the run.
-func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
+func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 	r := w.run
 	if ctx.Err() != nil {
 		w.yield(event.Event{}, context.Cause(ctx))
 		return false
 	}
-	if errors.Is(cause, errGivenUp) {
+	switch cause := context.Cause(live); cause {
+	case errGivenUp:
+		return true
+	case ErrShutdown:
+		// What a run that has ended said can be heard even now.
+		run, err := w.record(ctx)
+		if err != nil || !run.Status.Ended() {
+			w.yield(event.Event{}, cause)
+			return false
+		}
+		w.ended = true
 		return true
 	}
 	if gap, ok := errors.AsType[*event.GapError](err); ok && r.r.store != nil {
@@ -275,7 +289,7 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 		default:
 		}
 	}
-	run, err := r.r.store.Run(ctx, r.tenant, r.id)
+	run, err := w.record(ctx)
 	if err != nil {
 		w.yield(event.Event{}, err)
 		return false
@@ -299,9 +313,18 @@ func (w *watch[S]) recover(ctx context.Context, err, cause error) bool {
 	case <-w.arrival:
 	case <-timer.C:
 	case <-over:
-	case <-ctx.Done():
+	case <-live.Done():
 	}
 	return true
+}
+
+// record returns what is kept of the run. One that is not executed here and not kept has ended.
+func (w *watch[S]) record(ctx context.Context) (*store.Run, error) {
+	r := w.run
+	if r.r.store == nil {
+		return &store.Run{Status: checkpoint.Completed}, nil
+	}
+	return r.r.store.Run(ctx, r.tenant, r.id)
 }
 
 // snapshot yields where the run stands, under a number. It reports whether the loop goes on.

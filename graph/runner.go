@@ -88,6 +88,8 @@ type Runner[S any] struct {
 	closed   bool
 	idle     chan struct{} // closed when the last local run has ended after closed was set
 	stranded map[uuid.UUID]bool
+	// down tells the observers of runs that are not executed here that nothing will be heard any more.
+	down givenUp
 }
 
 // runKey is a run or a session in its tenant.
@@ -137,7 +139,7 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 		heads: newHeads[S](o.CachedSessions),
 		slots: make(chan struct{}, o.MaxRuns),
 		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}), arrivals: make(chan struct{}),
-		stranded: make(map[uuid.UUID]bool),
+		idle: make(chan struct{}), stranded: make(map[uuid.UUID]bool),
 	}, nil
 }
 
@@ -225,15 +227,11 @@ func (r *Runner[S]) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
-		r.idle = make(chan struct{})
-		if len(r.local) == 0 {
-			close(r.idle)
-		}
+		r.rest()
 	}
-	idle := r.idle
 	r.mu.Unlock()
 	select {
-	case <-idle:
+	case <-r.idle:
 		return nil
 	case <-ctx.Done():
 	}
@@ -242,8 +240,16 @@ func (r *Runner[S]) Shutdown(ctx context.Context) error {
 		x.cancel(ErrShutdown)
 	}
 	r.mu.Unlock()
-	<-idle
+	<-r.idle
 	return context.Cause(ctx)
+}
+
+// rest ends the shutdown when nothing runs any more. The caller holds mu.
+func (r *Runner[S]) rest() {
+	if r.closed && len(r.local) == 0 {
+		close(r.idle)
+		r.down.end()
+	}
 }
 
 // enter makes an execution one of this process's runs.
@@ -277,9 +283,7 @@ func (r *Runner[S]) leave(x *execution[S]) {
 		close(turn)
 		delete(r.turns, session)
 	}
-	if r.closed && len(r.local) == 0 {
-		close(r.idle)
-	}
+	r.rest()
 }
 
 // leaveAlone keeps this process from claiming a run again: it cannot go on with it.
