@@ -237,10 +237,10 @@ func (h *handler) write(w http.ResponseWriter, r *http.Request, status int, answ
 	_, _ = w.Write(text) // the client may be gone
 }
 
-// refuse answers with an error. A client that is gone gets none.
+// refuse answers with an error.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return
+	if gone := r.Context().Err(); gone != nil && errors.Is(err, gone) {
+		err = badRequest("the client went away") // and is no reason to wake anybody
 	}
 	e := h.explain(r.Context(), err)
 	h.write(w, r, e.Status(), e)
