@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -73,13 +74,17 @@ func (s *stream) open() {
 	s.w.WriteHeader(http.StatusOK)
 	s.flush()
 	if s.keepAlive > 0 {
-		s.timer = time.AfterFunc(s.keepAlive, s.comment)
+		s.timer = time.AfterFunc(math.MaxInt64, s.comment)
+		s.timer.Reset(s.keepAlive) // after which s.timer can be read without the lock
 	}
 }
 
 // comment keeps the stream alive.
 func (s *stream) comment() {
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		s.timer.Reset(s.keepAlive) // it is being written to
+		return
+	}
 	defer s.mu.Unlock()
 	if s.over {
 		return
