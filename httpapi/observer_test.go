@@ -1,0 +1,104 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/everstep-go/everstep/httpapi/httpapitest"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// inUse is how much memory the process needs for what it holds.
+func inUse() uint64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// Not parallel: it measures the memory of the process.
+func TestAnIdleObserverNeedsLessThan30KiB(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const n, limit = 2000, 30 << 10
+	b := newBundle(t)
+	run := b.detached(says("hold a b"))
+	request := "GET /v1/runs/" + run.Run.String() + "/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 0\r\n\r\n"
+	b.get("/health")
+	before := inUse()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		var err error
+		conns[i], err = net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { conns[i].Close() })
+		_, err = io.WriteString(conns[i], request)
+		require.NoError(t, err)
+	}
+	buf := make([]byte, 64<<10)
+	for _, c := range conns {
+		for text := ""; !strings.Contains(text, `"delta":"a"}`); {
+			k, err := c.Read(buf)
+			require.NoError(t, err)
+			text += string(buf[:k])
+		}
+	}
+	each := (inUse() - before) / n
+	t.Logf("%d observers need %d bytes each, their clients' ends of the connections included", n, each)
+	assert.Less(t, each, uint64(limit))
+
+	b.gate <- struct{}{}
+	for _, c := range conns {
+		for text := ""; !strings.Contains(text, `"status":"completed"`); {
+			k, err := c.Read(buf)
+			require.NoError(t, err, "everybody hears the end")
+			text += string(buf[:k])
+		}
+		c.Close()
+	}
+	require.Eventually(t, func() bool { return goroutinesIn("httpapi") == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// An observer that does not read while a run says more than the sockets between them hold: the run does not
+// wait, and the observer gets what is kept, or a snapshot for what is not, and the end.
+func TestAnObserverThatLagsFarBehindIsToldWhatItMissed(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	run := b.detached(says("hold a " + strings.Repeat("word ", 100_000)))
+	res, err := b.open(t.Context(), "GET", "/v1/runs/"+run.Run.String()+"/events", nil, "Last-Event-ID: 0")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	b.gate <- struct{}{}
+	require.Equal(t, "completed", b.status(run.Run), "it has ended before anybody reads")
+	snapshots, last, text := 0, int64(0), 0
+	for e, err := range httpapitest.Events(res.Body) {
+		require.NoError(t, err)
+		switch e.Data.Kind() {
+		case "state_snapshot":
+			snapshots++
+		case "text_message_content":
+			require.Greater(t, e.Seq, last)
+			text++
+		}
+		last = e.Seq
+	}
+	assert.Greater(t, text, 100)
+	if text < 100_000 {
+		assert.Greater(t, snapshots, 1, "what is missing is told by a snapshot")
+	}
+	assert.Equal(t, "completed", b.status(run.Run))
+	t.Log(fmt.Sprintf("%d deltas, %d snapshots", text, snapshots))
+}
