@@ -36,14 +36,15 @@ const maxStmts = 128
 // a buffer of their size with the statement.
 const largeArgs = 64 << 10
 
-// connect opens a connection to the file with the given parameters of its URI.
+// connect opens a connection to the file with the given parameters of its URI. SQLite need not
+// lock it against other threads, for it is used by one goroutine at a time.
 func connect(path, params string) (*conn, error) {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + p // a drive letter
 	}
 	// EscapedPath hides the characters that would end the path: ? # %.
-	dsn := "file://" + (&url.URL{Path: p}).EscapedPath() + "?" + params
+	dsn := "file://" + (&url.URL{Path: p}).EscapedPath() + "?_mutex=no&" + params
 	raw, err := (&sqlite3.SQLiteDriver{}).Open(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
