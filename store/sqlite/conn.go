@@ -21,11 +21,14 @@ type conn struct {
 	stmts map[string]*stmt
 	args  []driver.NamedValue
 	cache *cache // stays empty if the connection only reads
+	// writes counts the statements begun that can change the database.
+	writes int
 }
 
 type stmt struct {
-	raw  *sqlite3.SQLiteStmt
-	dest row
+	raw    *sqlite3.SQLiteStmt
+	writes bool // it can change the database
+	dest   row
 }
 
 // maxStmts bounds the statements that a connection keeps. Lists make a new one for each number
@@ -145,6 +148,9 @@ func (c *conn) run(ctx context.Context, sql string, fn func(row) error, args []a
 	if err != nil {
 		return 0, err
 	}
+	if s.writes {
+		c.writes++
+	}
 	size := 0
 	c.args = c.args[:0]
 	for i, a := range args {
@@ -212,6 +218,7 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 		return nil, err
 	}
 	s := &stmt{raw: raw.(*sqlite3.SQLiteStmt)}
+	s.writes = !s.raw.Readonly()
 	c.stmts[sql] = s
 	return s, nil
 }
