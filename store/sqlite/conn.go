@@ -57,8 +57,11 @@ func connect(path, params string) (*conn, error) {
 
 // connectTo opens a connection for the store's work. All settings are made here, on each
 // connection: SQLite keeps most of them per connection.
-func connectTo(ctx context.Context, path string, sync Synchronous, readOnly bool) (*conn, error) {
-	params := "_busy_timeout=10000&_foreign_keys=on&_journal_mode=WAL&_synchronous=" + sync.String()
+func connectTo(ctx context.Context, path string, o Options, readOnly bool) (*conn, error) {
+	params := "_busy_timeout=10000&_foreign_keys=on&_journal_mode=WAL&_synchronous=" + o.Synchronous.String()
+	if o.Exclusive {
+		params += exclusive
+	}
 	if readOnly {
 		params += "&_query_only=on"
 	} else {

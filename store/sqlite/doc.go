@@ -42,7 +42,8 @@
 //
 //	sqlite3 agent.db "VACUUM INTO 'backup.db'"
 //
-// at any time, or copy all of agent.db* while the program is stopped.
+// at any time (not with [Options.Exclusive]), or copy all of agent.db* while the program is
+// stopped.
 //
 // The schema is brought up to date by [Open], or by [Migrate] if [Options.ManualMigrate] is set.
 package sqlite
