@@ -232,7 +232,7 @@ func TestAWriteThatFailedLeavesNothingInTheCache(t *testing.T) {
 		},
 		"in company": func(t *testing.T, s *Store, d *driven) {
 			last := d.lastID
-			assert.Equal(t, int64(1), together(s,
+			assert.Equal(t, int64(2), together(s,
 				func() {
 					assert.ErrorContains(t, d.commit(t.Context(), checkpoint.Running, at("call_model", checkpoint.Step, 1), at("broken", checkpoint.Step, 1)), "broken")
 				},

@@ -11,9 +11,15 @@ import (
 	"github.com/everstep-go/everstep/store/storetest"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformance(t *testing.T) { conform(t, Options{}) }
+
+func TestConformanceOfAnExclusiveFile(t *testing.T) { conform(t, Options{Exclusive: true}) }
+
+func conform(t *testing.T, o Options) {
 	open := func(t testing.TB, path string, opts storetest.Options) store.Store {
-		s, err := Open(path, &Options{Synchronous: Normal, Now: opts.Now, keepLeases: true})
+		o := o
+		o.Synchronous, o.Now, o.keepLeases = Normal, opts.Now, true
+		s, err := Open(path, &o)
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, s.Close()) })
 		return s

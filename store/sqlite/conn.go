@@ -21,11 +21,14 @@ type conn struct {
 	stmts map[string]*stmt
 	args  []driver.NamedValue
 	cache *cache // stays empty if the connection only reads
+	// writes counts the statements begun that can change the database.
+	writes int
 }
 
 type stmt struct {
-	raw  *sqlite3.SQLiteStmt
-	dest row
+	raw    *sqlite3.SQLiteStmt
+	writes bool // it can change the database
+	dest   row
 }
 
 // maxStmts bounds the statements that a connection keeps. Lists make a new one for each number
@@ -36,14 +39,15 @@ const maxStmts = 128
 // a buffer of their size with the statement.
 const largeArgs = 64 << 10
 
-// connect opens a connection to the file with the given parameters of its URI.
+// connect opens a connection to the file with the given parameters of its URI. SQLite need not
+// lock it against other threads, for it is used by one goroutine at a time.
 func connect(path, params string) (*conn, error) {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + p // a drive letter
 	}
 	// EscapedPath hides the characters that would end the path: ? # %.
-	dsn := "file://" + (&url.URL{Path: p}).EscapedPath() + "?" + params
+	dsn := "file://" + (&url.URL{Path: p}).EscapedPath() + "?_mutex=no&" + params
 	raw, err := (&sqlite3.SQLiteDriver{}).Open(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
@@ -53,8 +57,11 @@ func connect(path, params string) (*conn, error) {
 
 // connectTo opens a connection for the store's work. All settings are made here, on each
 // connection: SQLite keeps most of them per connection.
-func connectTo(ctx context.Context, path string, sync Synchronous, readOnly bool) (*conn, error) {
-	params := "_busy_timeout=10000&_foreign_keys=on&_journal_mode=WAL&_synchronous=" + sync.String()
+func connectTo(ctx context.Context, path string, o Options, readOnly bool) (*conn, error) {
+	params := "_busy_timeout=10000&_foreign_keys=on&_journal_mode=WAL&_synchronous=" + o.Synchronous.String()
+	if o.Exclusive {
+		params += exclusive
+	}
 	if readOnly {
 		params += "&_query_only=on"
 	} else {
@@ -144,6 +151,9 @@ func (c *conn) run(ctx context.Context, sql string, fn func(row) error, args []a
 	if err != nil {
 		return 0, err
 	}
+	if s.writes {
+		c.writes++
+	}
 	size := 0
 	c.args = c.args[:0]
 	for i, a := range args {
@@ -211,6 +221,7 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 		return nil, err
 	}
 	s := &stmt{raw: raw.(*sqlite3.SQLiteStmt)}
+	s.writes = !s.raw.Readonly()
 	c.stmts[sql] = s
 	return s, nil
 }

@@ -8,7 +8,12 @@
 //	defer s.Close()
 //
 // The store goes to a graph.Runner or a react.Agent; nothing else needs to know of it. The
-// package uses cgo.
+// package uses cgo. On Linux, build with
+//
+//	CGO_CFLAGS="-O2 -g -DHAVE_FDATASYNC=1"
+//
+// so that SQLite flushes with fdatasync, which leaves out the times of the file: less to write
+// for each commit that is flushed.
 //
 // # Guarantees
 //
@@ -42,7 +47,8 @@
 //
 //	sqlite3 agent.db "VACUUM INTO 'backup.db'"
 //
-// at any time, or copy all of agent.db* while the program is stopped.
+// at any time (not with [Options.Exclusive]), or copy all of agent.db* while the program is
+// stopped.
 //
 // The schema is brought up to date by [Open], or by [Migrate] if [Options.ManualMigrate] is set.
 package sqlite

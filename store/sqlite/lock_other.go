@@ -7,6 +7,9 @@ import (
 	"os"
 )
 
+// exclusive would be the parameter for a file that no other program may open.
+const exclusive = ""
+
 // lock opens the lock file and locks nothing: on this system it is up to the user that only one
 // process has the database open.
 func lock(path string) (*os.File, error) {

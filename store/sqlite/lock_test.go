@@ -18,14 +18,40 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
-// childPath is the variable that makes the test binary a process which has the database open.
-const childPath = "EVERSTEP_SQLITE_CHILD"
+// The variables that make the test binary another process: one that has the database open, or
+// one that looks into its file.
+const (
+	childPath    = "EVERSTEP_SQLITE_CHILD"
+	onlookerPath = "EVERSTEP_SQLITE_ONLOOKER"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childPath); path != "" {
 		os.Exit(child(path))
 	}
+	if path := os.Getenv(onlookerPath); path != "" {
+		os.Exit(lookOn(path))
+	}
 	os.Exit(m.Run())
+}
+
+// lookOn prints how many sessions a database has, or why it could not be read.
+func lookOn(path string) int {
+	c, err := connect(path, "mode=ro&_busy_timeout=1")
+	if err == nil {
+		defer c.close()
+		var n int64
+		err = c.each(context.Background(), `SELECT count(*) FROM sessions`, func(v row) error {
+			n = v.int(0)
+			return nil
+		})
+		if err == nil {
+			fmt.Println(n)
+			return 0
+		}
+	}
+	fmt.Println(err)
+	return 1
 }
 
 // child begins a run with a long lease, says so, and lives until it is killed.
@@ -92,6 +118,23 @@ func TestRunsOfAKilledProcessCanBeClaimedAtOnce(t *testing.T) {
 	p, err := s.Load(t.Context(), &store.Load{Tenant: "t", Run: runs[0].ID})
 	require.NoError(t, err)
 	assert.Len(t, p.Messages, 1, "what the dead process was told is written")
+}
+
+func TestOtherProgramsCanReadAFileThatIsNotExclusive(t *testing.T) {
+	for exclusive, want := range map[bool]string{false: "1\n", true: ": database is locked\n"} {
+		s := open(t, &Options{Exclusive: exclusive})
+		_, err := s.CreateSession(t.Context(), "t", uuid.New())
+		require.NoError(t, err)
+		look := func() string {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), onlookerPath+"="+s.path)
+			out, _ := cmd.Output() // what went wrong is in what it printed
+			return string(out)
+		}
+		require.Contains(t, look(), want, "exclusive: %v", exclusive)
+		require.NoError(t, s.Close())
+		require.Equal(t, "1\n", look(), "closed")
+	}
 }
 
 func TestTheLockIsThatOfTheFileHoweverItIsCalled(t *testing.T) {

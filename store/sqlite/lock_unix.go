@@ -11,6 +11,10 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
+// exclusive is the parameter for a file that no other program may open. The connections of this
+// process then share the index of the log in its memory rather than in a file.
+const exclusive = "&vfs=unix-excl"
+
 // lock takes the lock file for this process, or says that another has it. The system frees it
 // when the process dies, however it dies. The file stays: removing it would let two processes
 // lock two files of the same name.

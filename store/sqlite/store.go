@@ -36,6 +36,10 @@ type Options struct {
 	Synchronous Synchronous
 	// Readers is how many reads can go on at once. Zero means 4.
 	Readers int
+	// Exclusive keeps all other programs from the file while it is open, those that only want to
+	// read it too, such as a backup. The database then locks nothing for them, which spares each
+	// transaction six calls to the system. It does nothing on systems on which Open locks nothing.
+	Exclusive bool
 	// ManualMigrate makes Open refuse a database that [Migrate] has not brought up to date,
 	// instead of doing it.
 	ManualMigrate bool
@@ -128,7 +132,7 @@ func (s *Store) open(o Options) error {
 	if err := inspect(ctx, s.path); err != nil {
 		return err
 	}
-	c, err := connectTo(ctx, s.path, o.Synchronous, false)
+	c, err := connectTo(ctx, s.path, o, false)
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,7 @@ func (s *Store) open(o Options) error {
 		}
 	}
 	for range o.Readers {
-		r, err := connectTo(ctx, s.path, o.Synchronous, true)
+		r, err := connectTo(ctx, s.path, o, true)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -47,10 +48,22 @@ func TestWritesThatWaitTogetherShareATransaction(t *testing.T) {
 
 func TestAWriteThatFailsLeavesTheOthersOfItsTransactionAlone(t *testing.T) {
 	broken := errors.New("broken")
-	for name, fault := range map[string]func(ctx context.Context, c *conn) error{
-		"an error":      func(context.Context, *conn) error { return broken },
-		"a panic":       func(context.Context, *conn) error { panic(broken) },
-		"a bad command": func(ctx context.Context, c *conn) error { return c.exec(ctx, `INSERT INTO nowhere VALUES (1)`) },
+	fresh := func(ctx context.Context, c *conn) {
+		_, err := newSession(ctx, c, "t", uuid.New(), time.Now())
+		assert.NoError(t, err)
+	}
+	for name, fault := range map[string]struct {
+		do           func(ctx context.Context, c *conn) error
+		transactions int64
+	}{
+		"an error":            {func(context.Context, *conn) error { return broken }, 1},
+		"a panic":             {func(context.Context, *conn) error { panic(broken) }, 1},
+		"an error afterwards": {func(ctx context.Context, c *conn) error { fresh(ctx, c); return broken }, 2},
+		"a panic afterwards":  {func(ctx context.Context, c *conn) error { fresh(ctx, c); panic(broken) }, 2},
+		"a bad command": {func(ctx context.Context, c *conn) error {
+			fresh(ctx, c)
+			return c.exec(ctx, `INSERT INTO nowhere VALUES (1)`)
+		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -59,13 +72,8 @@ func TestAWriteThatFailsLeavesTheOthersOfItsTransactionAlone(t *testing.T) {
 					_, err := s.CreateSession(t.Context(), "t", uuid.New())
 					assert.NoError(t, err)
 				}
-				fail := func() {
-					assert.Error(t, s.write(t.Context(), "fail", func(ctx context.Context, c *conn) error {
-						_, err := newSession(ctx, c, "t", uuid.New(), s.now())
-						return errors.Join(err, fault(ctx, c))
-					}))
-				}
-				assert.Equal(t, int64(1), together(s, create, fail, create, fail, create))
+				fail := func() { assert.Error(t, s.write(t.Context(), "fail", fault.do)) }
+				assert.Equal(t, fault.transactions, together(s, create, fail, create, fail, create))
 				assert.Equal(t, 3, rows(t, s)["sessions"], "what failed wrote nothing")
 				fail()
 				assert.Equal(t, 3, rows(t, s)["sessions"], "nor did it alone")
