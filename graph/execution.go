@@ -21,7 +21,7 @@ import (
 // execution advances one run, from where it stands to its end. All of it but the claim belongs
 // to one goroutine.
 type execution[S any] struct {
-	*claim
+	claim
 	r       *Runner[S]
 	unready bool // it was not prepared, because it expected to wait
 
@@ -50,7 +50,7 @@ func (r *Runner[S]) execution(ctx context.Context, f store.Fence, session uuid.U
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &execution[S]{
 		r: r,
-		claim: &claim{
+		claim: claim{
 			graph: r.graph.name, session: session, store: r.store, bus: r.opts.Bus, observer: r.opts.Observer,
 			log: r.opts.Logger, lease: r.opts.Lease, ctx: ctx, cancel: cancel, fence: f,
 			number: (f.Epoch - 1) * epochNumbers, accepted: make(chan error, 1),
@@ -309,8 +309,8 @@ func (x *execution[S]) take(node *Spec[S], after S, exit exit) bool {
 
 // call runs a node's Run, with what it needs in its context.
 func (x *execution[S]) call(ctx context.Context, node *Spec[S]) (after S, out exit, sc *scope, err error) {
-	sc = &scope{claim: x.claim, node: node.name, open: x.resumed.open, answers: x.resumed.answers}
-	ctx = context.WithValue(ctx, scopeKey{}, sc)
+	sc = &scope{Context: ctx, claim: &x.claim, node: node.name, open: x.resumed.open, answers: x.resumed.answers}
+	ctx = sc
 	var end func(Outcome)
 	if x.observer != nil {
 		ctx, end = x.observe(ctx, NodeOperation, node.name)

@@ -54,7 +54,7 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	var result T
 	sc := scopeOf(ctx)
 	if sc == nil {
-		return fn(context.WithValue(ctx, taskKey{}, &taskScope{key: key, name: opts.Name}))
+		return fn(&taskScope{Context: ctx, key: key, name: opts.Name})
 	}
 	c := sc.claim
 	kept, started, err := c.enterTask(sc.node, key)
@@ -72,8 +72,8 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	if err := c.durable(); err != nil {
 		return result, err
 	}
-	t := &taskScope{key: key, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
-	ctx = context.WithValue(ctx, taskKey{}, t)
+	t := &taskScope{Context: ctx, key: key, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
+	ctx = t
 	if c.observer != nil {
 		name := opts.Name
 		if name == "" {
@@ -143,7 +143,19 @@ func IdempotencyKey(ctx context.Context) string {
 
 type taskKey struct{}
 
-type taskScope struct{ key, name, idempotencyKey string }
+// taskScope is the context of a task's fn.
+type taskScope struct {
+	context.Context
+	key, name, idempotencyKey string
+}
+
+// Value finds the task itself; the rest is the node's.
+func (t *taskScope) Value(key any) any {
+	if key == (taskKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
 
 func reconcile[T any](ctx context.Context, t *taskScope, opts TaskOptions) (T, error) {
 	var none T

@@ -74,8 +74,8 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 	if err := validate(c.Arguments); err != nil {
 		return failed(CodeInvalidArguments, err.Error()), nil
 	}
-	scope := &toolScope{callID: c.ID, state: now}
-	toolCtx := context.WithValue(ctx, toolKey{}, scope)
+	scope := &toolScope{Context: ctx, callID: c.ID, state: now}
+	var toolCtx context.Context = scope
 	if spec.Timeout > 0 {
 		var cancel context.CancelFunc
 		toolCtx, cancel = context.WithTimeout(toolCtx, spec.Timeout)
