@@ -63,6 +63,7 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	}
 	defer c.leaveTask(key)
 	if kept != nil {
+		var result T // of its own: what is decoded into is moved to the heap
 		if err := json.Unmarshal(kept, &result); err != nil {
 			return result, fmt.Errorf("graph: kept result of task %q is no %T: %w", key, result, err)
 		}

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,16 +40,28 @@ func (o *outcome) orderOr() int64 {
 func (o *outcome) message(call message.ToolCall, caller *message.Assistant) *message.Tool {
 	text := o.Error
 	if o.Output != nil {
-		text = string(o.Output)
-		var s string
-		if json.Unmarshal(o.Output, &s) == nil && text != "null" {
-			text = s
-		}
+		text = plainText(o.Output)
 	}
 	return &message.Tool{
 		Header:     message.Header{ID: resultID(caller, call.ID), Name: call.Name},
 		ToolCallID: call.ID, ParentMessageID: caller.ID, Content: &text, Error: o.Error,
 	}
+}
+
+// plainText returns what a model reads of an output: a text without its quotes, anything else as
+// the JSON that it is.
+func plainText(output json.RawMessage) string {
+	if len(output) < 2 || output[0] != '"' {
+		return string(output)
+	}
+	if inner := output[1 : len(output)-1]; !bytes.ContainsRune(inner, '\\') && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var text string
+	if json.Unmarshal(output, &text) != nil {
+		return string(output)
+	}
+	return text
 }
 
 // call executes one call and returns how it ended. An error means that it did not: the tool
