@@ -32,17 +32,10 @@ type Memory struct {
 	mu     sync.RWMutex // guards what follows; never held together with the mutex of a log
 	logs   map[runKey]*log
 	closed bool
-	ended  []endedLog  // in the order in which they ended
-	total  int         // bytes of ended
-	timer  *time.Timer // sweeps when the first of ended is due; nil if there is none
-}
-
-// endedLog is the log of a run that has ended.
-type endedLog struct {
-	key   runKey
-	log   *log
-	bytes int
-	until time.Time
+	first  *log        // of those that have ended, the first
+	last   *log        // and the last
+	total  int         // bytes of those
+	timer  *time.Timer // sweeps when the first is due; nil if there is none
 }
 
 type runKey struct {
@@ -110,7 +103,13 @@ func (m *Memory) Publish(e Event) {
 	l.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = append(m.ended, endedLog{key, l, bytes, time.Now().Add(m.keep)})
+	l.final, l.until = bytes, time.Now().Add(m.keep)
+	if m.first == nil {
+		m.first = l
+	} else {
+		m.last.next = l
+	}
+	m.last = l
 	m.total += bytes
 	m.sweep()
 }
@@ -118,19 +117,18 @@ func (m *Memory) Publish(e Event) {
 // sweep drops the logs of ended runs that are due or too many. The caller holds mu.
 func (m *Memory) sweep() {
 	now := time.Now()
-	for len(m.ended) > 0 && (m.total > m.keepBytes || !m.ended[0].until.After(now)) {
-		first := m.ended[0]
-		m.ended[0] = endedLog{}
-		m.ended = m.ended[1:]
-		m.total -= first.bytes
-		m.forget(first.key, first.log)
+	for m.first != nil && (m.total > m.keepBytes || !m.first.until.After(now)) {
+		l := m.first
+		m.first, l.next = l.next, nil
+		m.total -= l.final
+		m.forget(l)
 	}
-	if len(m.ended) == 0 || m.closed {
-		m.ended = nil
+	if m.first == nil || m.closed {
+		m.first, m.last = nil, nil
 		return
 	}
 	if m.timer == nil {
-		m.timer = time.AfterFunc(m.ended[0].until.Sub(now), func() {
+		m.timer = time.AfterFunc(m.first.until.Sub(now), func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.timer = nil
@@ -140,9 +138,9 @@ func (m *Memory) sweep() {
 }
 
 // forget removes a log. The caller holds mu.
-func (m *Memory) forget(key runKey, l *log) {
-	if m.logs[key] == l {
-		delete(m.logs, key)
+func (m *Memory) forget(l *log) {
+	if m.logs[l.key] == l {
+		delete(m.logs, l.key)
 	}
 }
 
@@ -152,7 +150,7 @@ func (m *Memory) Drop(tenant string, run uuid.UUID) {
 	key := runKey{tenant, run}
 	if l, _ := m.find(key); l != nil {
 		m.mu.Lock()
-		m.forget(key, l)
+		m.forget(l)
 		m.mu.Unlock()
 		l.end(ErrNoLog)
 	}
@@ -163,7 +161,7 @@ func (m *Memory) Drop(tenant string, run uuid.UUID) {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	logs := m.logs
-	m.logs, m.ended, m.closed = nil, nil, true
+	m.logs, m.first, m.last, m.closed = nil, nil, nil, true
 	if m.timer != nil {
 		m.timer.Stop()
 	}
@@ -193,6 +191,11 @@ const entrySize = 96
 // log holds the events of one run. Observers hold positions, not copies, so a slow one costs nothing.
 type log struct {
 	key runKey
+
+	// Of a log that has ended, guarded by the bus.
+	final int       // bytes
+	until time.Time // when it goes at the latest
+	next  *log      // the one that ended after it
 
 	mu      sync.Mutex // guards what follows
 	session uuid.UUID  // of the run, as its first event says
