@@ -57,10 +57,16 @@ type claim struct {
 	eventMu sync.Mutex // guards what follows
 	number  int64
 	holding bool // events wait for the next commit
-	held    []event.Event
+	held    []said
 	stopped bool // something was said since the run is to be stopped: held after early
 	early   int
 	ended   bool // the last event of the run is said
+}
+
+// said is what an event of the run has of its own.
+type said struct {
+	at   time.Time
+	data event.Data
 }
 
 // outcome is how a commit leaves the run.
@@ -334,7 +340,7 @@ func (c *claim) recorded() bool { return c.known.Load() }
 func (c *claim) emit(data event.Data) {
 	c.eventMu.Lock()
 	defer c.eventMu.Unlock()
-	e := event.Event{Time: time.Now(), Tenant: c.fence.Tenant, Session: c.session, Run: c.fence.Run, Data: data}
+	e := said{time.Now(), data}
 	// Once the run is being stopped its last commit decides what is true.
 	stopped := c.ctx.Err() != nil
 	if stopped && !c.stopped {
@@ -347,10 +353,12 @@ func (c *claim) emit(data event.Data) {
 	c.publish(e)
 }
 
-func (c *claim) publish(e event.Event) {
+// publish numbers an event and says it. The caller holds eventMu.
+func (c *claim) publish(e said) {
 	c.number++
-	e.Seq = c.number
-	c.bus.Publish(e)
+	c.bus.Publish(event.Event{
+		Seq: c.number, Time: e.at, Tenant: c.fence.Tenant, Session: c.session, Run: c.fence.Run, Data: e.data,
+	})
 }
 
 // holdEvents keeps events back until the next commit.
@@ -368,7 +376,8 @@ func (c *claim) releaseEvents() {
 	for _, e := range c.held {
 		c.publish(e)
 	}
-	c.held = nil
+	clear(c.held)
+	c.held = c.held[:0]
 }
 
 // sayStarted says the first of the events that wait, which is that the run started.

@@ -527,7 +527,7 @@ func (x *execution[S]) end(terminal event.Data, err error) {
 	x.releaseEvents()
 	x.eventMu.Lock()
 	defer x.eventMu.Unlock()
-	x.publish(event.Event{Time: time.Now(), Tenant: x.fence.Tenant, Session: x.session, Run: x.fence.Run, Data: terminal})
+	x.publish(said{time.Now(), terminal})
 	x.ended = true
 }
 

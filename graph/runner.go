@@ -78,7 +78,9 @@ type Runner[S any] struct {
 	opts  RunnerOptions[S]
 	owner uuid.UUID
 	heads *heads[S]
-	slots chan struct{}
+	// nowhere is where a session begins that does not exist. Nobody changes it.
+	nowhere *head[S]
+	slots   chan struct{}
 
 	mu       sync.Mutex // guards what follows
 	local    map[runKey]*execution[S]
@@ -134,7 +136,7 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 	}
 	return &Runner[S]{
 		graph: g, store: st, opts: o, owner: newID(),
-		heads: newHeads[S](o.CachedSessions),
+		heads: newHeads[S](o.CachedSessions), nowhere: &head[S]{},
 		slots: make(chan struct{}, o.MaxRuns),
 		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}),
 		stranded: make(map[uuid.UUID]bool),
