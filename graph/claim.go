@@ -50,9 +50,8 @@ type claim struct {
 	known    atomic.Bool // the run is recorded
 	accepted chan error  // capacity 1: whether it is, for the one who started it
 
-	taskMu  sync.Mutex            // guards what follows
-	tasks   map[string]store.Task // kept under the last checkpoint
-	running map[string]bool
+	taskMu sync.Mutex       // guards what follows
+	tasks  map[string]*task // by key
 
 	eventMu sync.Mutex // guards what follows
 	number  int64
@@ -299,10 +298,7 @@ func (c *claim) saveTask(t store.Task) error {
 	}
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
-	if c.tasks == nil {
-		c.tasks = make(map[string]store.Task)
-	}
-	c.tasks[t.Key] = t
+	c.taskAt(t.Key).keep(t)
 	return nil
 }
 
@@ -310,12 +306,13 @@ func (c *claim) saveTask(t store.Task) error {
 func (c *claim) setTasks(tasks []store.Task) {
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
-	c.tasks = nil
-	for _, t := range tasks {
-		if c.tasks == nil {
-			c.tasks = make(map[string]store.Task, len(tasks))
+	for key, t := range c.tasks {
+		if t.kept = false; !t.running {
+			delete(c.tasks, key)
 		}
-		c.tasks[t.Key] = t
+	}
+	for _, t := range tasks {
+		c.taskAt(t.Key).keep(t)
 	}
 }
 

@@ -384,7 +384,7 @@ func (x *execution[S]) carryOver(sc *scope) {
 	defer x.taskMu.Unlock()
 	var carried []store.Task
 	add := func(key string, value []byte) {
-		if _, ok := x.tasks[key]; !ok {
+		if _, ok := x.keptTask(key); !ok {
 			carried = append(carried, store.Task{Key: key, Done: true, Value: value})
 		}
 	}
@@ -393,9 +393,12 @@ func (x *execution[S]) carryOver(sc *scope) {
 		add(answerTask+id, answer)
 	}
 	for _, t := range x.tasks {
+		if !t.kept {
+			continue
+		}
 		// A task that asks has done nothing yet that must not be done twice.
 		if t.Key[0] == 0 || sc.kept == nil && (t.Done || !sc.asksIn(t.Key)) {
-			carried = append(carried, t)
+			carried = append(carried, t.Task)
 		}
 	}
 	x.setCarried(carried)

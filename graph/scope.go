@@ -62,7 +62,7 @@ func (sc *scope) answer(id string) (json.RawMessage, bool) {
 	}
 	sc.claim.taskMu.Lock()
 	defer sc.claim.taskMu.Unlock()
-	t, ok := sc.claim.tasks[answerTask+id]
+	t, ok := sc.claim.keptTask(answerTask + id)
 	return t.Value, ok
 }
 
