@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/message"
@@ -36,14 +38,14 @@ func (o *outcome) orderOr() int64 {
 	return o.Order
 }
 
-// message returns the tool message of the outcome (contract 3.3, R12).
-func (o *outcome) message(call message.ToolCall, caller *message.Assistant) *message.Tool {
+// message returns the tool message of the outcome, under an id (contract 3.3, R12).
+func (o *outcome) message(call message.ToolCall, caller *message.Assistant, id uuid.UUID) *message.Tool {
 	text := o.Error
 	if o.Output != nil {
 		text = plainText(o.Output)
 	}
 	return &message.Tool{
-		Header:     message.Header{ID: resultID(caller, call.ID), Name: call.Name},
+		Header:     message.Header{ID: id, Name: call.Name},
 		ToolCallID: call.ID, ParentMessageID: caller.ID, Content: &text, Error: o.Error,
 	}
 }
