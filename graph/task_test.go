@@ -679,7 +679,7 @@ func TestANodeKnowsItsRun(t *testing.T) {
 // awaited is a result whose decoding tells when it begins and waits until it may go on.
 type awaited struct{}
 
-var decoding, decode = make(chan struct{}), make(chan struct{})
+var decoding, decode chan struct{}
 
 func (awaited) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
@@ -691,6 +691,7 @@ func (*awaited) UnmarshalJSON([]byte) error {
 
 func TestATaskThatOutlivesItsNodeHarmsNobody(t *testing.T) {
 	t.Parallel()
+	decoding, decode = make(chan struct{}), make(chan struct{})
 	var stray sync.WaitGroup
 	task := func(ctx context.Context) (awaited, error) {
 		return graph.Task(ctx, "k", func(context.Context) (awaited, error) { return awaited{}, nil })
