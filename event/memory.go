@@ -32,17 +32,10 @@ type Memory struct {
 	mu     sync.RWMutex // guards what follows; never held together with the mutex of a log
 	logs   map[runKey]*log
 	closed bool
-	ended  []endedLog  // in the order in which they ended
-	total  int         // bytes of ended
-	timer  *time.Timer // sweeps when the first of ended is due; nil if there is none
-}
-
-// endedLog is the log of a run that has ended.
-type endedLog struct {
-	key   runKey
-	log   *log
-	bytes int
-	until time.Time
+	first  *log        // of those that have ended, the first
+	last   *log        // and the last
+	total  int         // bytes of those
+	timer  *time.Timer // sweeps when the first is due; nil if there is none
 }
 
 type runKey struct {
@@ -85,7 +78,7 @@ func (m *Memory) open(key runKey) *log {
 	}
 	l := m.logs[key]
 	if l == nil {
-		l = &log{events: make([]Event, 0, 24)} // a short run fits without growing
+		l = &log{key: key, entries: make([]entry, 0, 16)} // a short run fits without growing
 		m.logs[key] = l
 	}
 	return l
@@ -110,7 +103,13 @@ func (m *Memory) Publish(e Event) {
 	l.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = append(m.ended, endedLog{key, l, bytes, time.Now().Add(m.keep)})
+	l.final, l.until = bytes, time.Now().Add(m.keep)
+	if m.first == nil {
+		m.first = l
+	} else {
+		m.last.next = l
+	}
+	m.last = l
 	m.total += bytes
 	m.sweep()
 }
@@ -118,19 +117,18 @@ func (m *Memory) Publish(e Event) {
 // sweep drops the logs of ended runs that are due or too many. The caller holds mu.
 func (m *Memory) sweep() {
 	now := time.Now()
-	for len(m.ended) > 0 && (m.total > m.keepBytes || !m.ended[0].until.After(now)) {
-		first := m.ended[0]
-		m.ended[0] = endedLog{}
-		m.ended = m.ended[1:]
-		m.total -= first.bytes
-		m.forget(first.key, first.log)
+	for m.first != nil && (m.total > m.keepBytes || !m.first.until.After(now)) {
+		l := m.first
+		m.first, l.next = l.next, nil
+		m.total -= l.final
+		m.forget(l)
 	}
-	if len(m.ended) == 0 || m.closed {
-		m.ended = nil
+	if m.first == nil || m.closed {
+		m.first, m.last = nil, nil
 		return
 	}
 	if m.timer == nil {
-		m.timer = time.AfterFunc(m.ended[0].until.Sub(now), func() {
+		m.timer = time.AfterFunc(m.first.until.Sub(now), func() {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.timer = nil
@@ -140,9 +138,9 @@ func (m *Memory) sweep() {
 }
 
 // forget removes a log. The caller holds mu.
-func (m *Memory) forget(key runKey, l *log) {
-	if m.logs[key] == l {
-		delete(m.logs, key)
+func (m *Memory) forget(l *log) {
+	if m.logs[l.key] == l {
+		delete(m.logs, l.key)
 	}
 }
 
@@ -152,7 +150,7 @@ func (m *Memory) Drop(tenant string, run uuid.UUID) {
 	key := runKey{tenant, run}
 	if l, _ := m.find(key); l != nil {
 		m.mu.Lock()
-		m.forget(key, l)
+		m.forget(l)
 		m.mu.Unlock()
 		l.end(ErrNoLog)
 	}
@@ -163,7 +161,7 @@ func (m *Memory) Drop(tenant string, run uuid.UUID) {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	logs := m.logs
-	m.logs, m.ended, m.closed = nil, nil, true
+	m.logs, m.first, m.last, m.closed = nil, nil, nil, true
 	if m.timer != nil {
 		m.timer.Stop()
 	}
@@ -187,25 +185,46 @@ func (m *Memory) Subscribe(ctx context.Context, tenant string, run uuid.UUID, af
 	return func(yield func(Event, error) bool) { l.observe(ctx, after, yield) }
 }
 
-// eventSize is the envelope's share of the log.
-const eventSize = 96
+// entrySize is what an entry takes of the log, with as much room to grow.
+const entrySize = 96
 
 // log holds the events of one run. Observers hold positions, not copies, so a slow one costs nothing.
 type log struct {
-	mu     sync.Mutex // guards what follows
-	events []Event    // those kept are events[head:], by number
-	head   int
-	bytes  int
-	last   int64         // newest number
-	gone   int64         // newest number that is not kept
-	ended  bool          // the terminal event is in
-	err    error         // how observers end who have seen everything, if not by the terminal event
-	wake   chan struct{} // closed at the next change; nil while nobody waits
+	key runKey
+
+	// Of a log that has ended, guarded by the bus.
+	final int       // bytes
+	until time.Time // when it goes at the latest
+	next  *log      // the one that ended after it
+
+	mu      sync.Mutex // guards what follows
+	session uuid.UUID  // of the run, as its first event says
+	entries []entry    // those kept are entries[head:], by number
+	head    int
+	bytes   int
+	last    int64         // newest number
+	gone    int64         // newest number that is not kept
+	ended   bool          // the terminal event is in
+	err     error         // how observers end who have seen everything, if not by the terminal event
+	wake    chan struct{} // closed at the next change; nil while nobody waits
+}
+
+// entry is what the events of one run differ in. The rest is kept once: logs make up most of the
+// memory of a process that has many short runs.
+type entry struct {
+	seq  int64
+	time time.Time
+	data Data
+}
+
+// event returns an entry as it was published. The caller holds mu.
+func (l *log) event(e entry) Event {
+	return Event{Seq: e.seq, Time: e.time, Tenant: l.key.tenant, Session: l.session, Run: l.key.run, Data: e.data}
 }
 
 // append reports whether e was taken and is the terminal event.
 func (l *log) append(e Event, limit int) bool {
-	size := eventSize + Size(e.Data)
+	size := entrySize + Size(e.Data)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.err != nil || e.Seq <= l.last {
@@ -214,21 +233,22 @@ func (l *log) append(e Event, limit int) bool {
 	if l.last == 0 {
 		// A log that begins in the middle belongs to a run that was taken over.
 		l.gone = e.Seq - 1
+		l.session = e.Session
 	}
-	l.events = append(l.events, e)
+	l.entries = append(l.entries, entry{e.Seq, e.Time, e.Data})
 	l.bytes += size
 	l.last = e.Seq
-	for l.bytes > limit && l.head < len(l.events)-1 {
-		old := &l.events[l.head]
-		l.bytes -= eventSize + Size(old.Data)
-		l.gone = old.Seq
-		*old = Event{}
+	for l.bytes > limit && l.head < len(l.entries)-1 {
+		old := &l.entries[l.head]
+		l.bytes -= entrySize + Size(old.data)
+		l.gone = old.seq
+		*old = entry{}
 		l.head++
 	}
-	if l.head > 64 && l.head > len(l.events)/2 {
-		n := copy(l.events, l.events[l.head:])
-		clear(l.events[n:])
-		l.events, l.head = l.events[:n], 0
+	if l.head > 64 && l.head > len(l.entries)/2 {
+		n := copy(l.entries, l.entries[l.head:])
+		clear(l.entries[n:])
+		l.entries, l.head = l.entries[:n], 0
 	}
 	l.ended = Terminal(e.Data)
 	l.broadcast()
@@ -260,13 +280,17 @@ func (l *log) clamp(after int64) int64 {
 func (l *log) read(pos int64, into []Event) (n int, wake <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := l.events[l.head:]
+	kept := l.entries[l.head:]
 	if pos < l.gone {
-		return 0, nil, &GapError{First: kept[0].Seq}
+		return 0, nil, &GapError{First: kept[0].seq}
 	}
 	// Numbers jump at a takeover, so the place is searched, not computed.
-	i := sort.Search(len(kept), func(i int) bool { return kept[i].Seq > pos })
-	if n = copy(into, kept[i:]); n > 0 {
+	i := sort.Search(len(kept), func(i int) bool { return kept[i].seq > pos })
+	for n < len(into) && i+n < len(kept) {
+		into[n] = l.event(kept[i+n])
+		n++
+	}
+	if n > 0 {
 		return n, nil, nil
 	}
 	if l.ended {

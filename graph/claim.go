@@ -50,17 +50,22 @@ type claim struct {
 	known    atomic.Bool // the run is recorded
 	accepted chan error  // capacity 1: whether it is, for the one who started it
 
-	taskMu  sync.Mutex            // guards what follows
-	tasks   map[string]store.Task // kept under the last checkpoint
-	running map[string]bool
+	taskMu sync.Mutex       // guards what follows
+	tasks  map[string]*task // by key
 
 	eventMu sync.Mutex // guards what follows
 	number  int64
 	holding bool // events wait for the next commit
-	held    []event.Event
+	held    []said
 	stopped bool // something was said since the run is to be stopped: held after early
 	early   int
 	ended   bool // the last event of the run is said
+}
+
+// said is what an event of the run has of its own.
+type said struct {
+	at   time.Time
+	data event.Data
 }
 
 // outcome is how a commit leaves the run.
@@ -293,10 +298,7 @@ func (c *claim) saveTask(t store.Task) error {
 	}
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
-	if c.tasks == nil {
-		c.tasks = make(map[string]store.Task)
-	}
-	c.tasks[t.Key] = t
+	c.taskAt(t.Key).keep(t)
 	return nil
 }
 
@@ -304,12 +306,13 @@ func (c *claim) saveTask(t store.Task) error {
 func (c *claim) setTasks(tasks []store.Task) {
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
-	c.tasks = nil
-	for _, t := range tasks {
-		if c.tasks == nil {
-			c.tasks = make(map[string]store.Task, len(tasks))
+	for key, t := range c.tasks {
+		if t.kept = false; !t.running {
+			delete(c.tasks, key)
 		}
-		c.tasks[t.Key] = t
+	}
+	for _, t := range tasks {
+		c.taskAt(t.Key).keep(t)
 	}
 }
 
@@ -334,7 +337,7 @@ func (c *claim) recorded() bool { return c.known.Load() }
 func (c *claim) emit(data event.Data) {
 	c.eventMu.Lock()
 	defer c.eventMu.Unlock()
-	e := event.Event{Time: time.Now(), Tenant: c.fence.Tenant, Session: c.session, Run: c.fence.Run, Data: data}
+	e := said{time.Now(), data}
 	// Once the run is being stopped its last commit decides what is true.
 	stopped := c.ctx.Err() != nil
 	if stopped && !c.stopped {
@@ -347,10 +350,12 @@ func (c *claim) emit(data event.Data) {
 	c.publish(e)
 }
 
-func (c *claim) publish(e event.Event) {
+// publish numbers an event and says it. The caller holds eventMu.
+func (c *claim) publish(e said) {
 	c.number++
-	e.Seq = c.number
-	c.bus.Publish(e)
+	c.bus.Publish(event.Event{
+		Seq: c.number, Time: e.at, Tenant: c.fence.Tenant, Session: c.session, Run: c.fence.Run, Data: e.data,
+	})
 }
 
 // holdEvents keeps events back until the next commit.
@@ -368,7 +373,8 @@ func (c *claim) releaseEvents() {
 	for _, e := range c.held {
 		c.publish(e)
 	}
-	c.held = nil
+	clear(c.held)
+	c.held = c.held[:0]
 }
 
 // sayStarted says the first of the events that wait, which is that the run started.

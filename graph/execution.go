@@ -21,7 +21,7 @@ import (
 // execution advances one run, from where it stands to its end. All of it but the claim belongs
 // to one goroutine.
 type execution[S any] struct {
-	*claim
+	claim
 	r       *Runner[S]
 	unready bool // it was not prepared, because it expected to wait
 
@@ -50,7 +50,7 @@ func (r *Runner[S]) execution(ctx context.Context, f store.Fence, session uuid.U
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &execution[S]{
 		r: r,
-		claim: &claim{
+		claim: claim{
 			graph: r.graph.name, session: session, store: r.store, bus: r.opts.Bus, observer: r.opts.Observer,
 			log: r.opts.Logger, lease: r.opts.Lease, ctx: ctx, cancel: cancel, fence: f,
 			number: (f.Epoch - 1) * epochNumbers, accepted: make(chan error, 1),
@@ -309,8 +309,8 @@ func (x *execution[S]) take(node *Spec[S], after S, exit exit) bool {
 
 // call runs a node's Run, with what it needs in its context.
 func (x *execution[S]) call(ctx context.Context, node *Spec[S]) (after S, out exit, sc *scope, err error) {
-	sc = &scope{claim: x.claim, node: node.name, open: x.resumed.open, answers: x.resumed.answers}
-	ctx = context.WithValue(ctx, scopeKey{}, sc)
+	sc = &scope{Context: ctx, claim: &x.claim, node: node.name, open: x.resumed.open, answers: x.resumed.answers}
+	ctx = sc
 	var end func(Outcome)
 	if x.observer != nil {
 		ctx, end = x.observe(ctx, NodeOperation, node.name)
@@ -384,7 +384,7 @@ func (x *execution[S]) carryOver(sc *scope) {
 	defer x.taskMu.Unlock()
 	var carried []store.Task
 	add := func(key string, value []byte) {
-		if _, ok := x.tasks[key]; !ok {
+		if _, ok := x.keptTask(key); !ok {
 			carried = append(carried, store.Task{Key: key, Done: true, Value: value})
 		}
 	}
@@ -393,9 +393,12 @@ func (x *execution[S]) carryOver(sc *scope) {
 		add(answerTask+id, answer)
 	}
 	for _, t := range x.tasks {
+		if !t.kept {
+			continue
+		}
 		// A task that asks has done nothing yet that must not be done twice.
 		if t.Key[0] == 0 || sc.kept == nil && (t.Done || !sc.asksIn(t.Key)) {
-			carried = append(carried, t)
+			carried = append(carried, t.Task)
 		}
 	}
 	x.setCarried(carried)
@@ -527,7 +530,7 @@ func (x *execution[S]) end(terminal event.Data, err error) {
 	x.releaseEvents()
 	x.eventMu.Lock()
 	defer x.eventMu.Unlock()
-	x.publish(event.Event{Time: time.Now(), Tenant: x.fence.Tenant, Session: x.session, Run: x.fence.Run, Data: terminal})
+	x.publish(said{time.Now(), terminal})
 	x.ended = true
 }
 

@@ -78,12 +78,14 @@ type Runner[S any] struct {
 	opts  RunnerOptions[S]
 	owner uuid.UUID
 	heads *heads[S]
-	slots chan struct{}
+	// nowhere is where a session begins that does not exist. Nobody changes it.
+	nowhere *head[S]
+	slots   chan struct{}
 
 	mu       sync.Mutex // guards what follows
 	local    map[runKey]*execution[S]
 	turns    map[runKey]chan struct{} // by session: closed when a run of it ends here
-	arrivals chan struct{}            // closed and made anew when a run enters
+	arrivals chan struct{}            // closed when the next run enters; nil while nobody waits
 	beating  bool
 	closed   bool
 	idle     chan struct{} // closed when the last local run has ended after closed was set
@@ -136,9 +138,9 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 	}
 	return &Runner[S]{
 		graph: g, store: st, opts: o, owner: newID(),
-		heads: newHeads[S](o.CachedSessions),
+		heads: newHeads[S](o.CachedSessions), nowhere: &head[S]{},
 		slots: make(chan struct{}, o.MaxRuns),
-		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}), arrivals: make(chan struct{}),
+		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}),
 		idle: make(chan struct{}), stranded: make(map[uuid.UUID]bool),
 	}, nil
 }
@@ -264,8 +266,10 @@ func (r *Runner[S]) enter(x *execution[S]) error {
 		return fmt.Errorf("graph: run %s: %w", x.fence.Run, store.ErrExists)
 	}
 	r.local[key] = x
-	close(r.arrivals)
-	r.arrivals = make(chan struct{})
+	if r.arrivals != nil {
+		close(r.arrivals)
+		r.arrivals = nil
+	}
 	if !r.beating && r.store != nil {
 		r.beating = true
 		go r.beat()
@@ -297,6 +301,9 @@ func (r *Runner[S]) leaveAlone(run uuid.UUID) {
 func (r *Runner[S]) arrival() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.arrivals == nil {
+		r.arrivals = make(chan struct{})
+	}
 	return r.arrivals
 }
 

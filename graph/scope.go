@@ -12,8 +12,10 @@ import (
 	"github.com/everstep-go/everstep/event"
 )
 
-// scope is one execution of a node: what the funcs that a node calls with its context find.
+// scope is one execution of a node: what the funcs that a node calls with its context find. It
+// is itself that context.
 type scope struct {
+	context.Context
 	claim   *claim
 	node    string
 	open    []Question                 // unanswered and answered questions that the run resumed with
@@ -25,6 +27,14 @@ type scope struct {
 }
 
 type scopeKey struct{}
+
+// Value finds the scope itself; the rest is the run's.
+func (sc *scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return sc
+	}
+	return sc.Context.Value(key)
+}
 
 func scopeOf(ctx context.Context) *scope {
 	sc, _ := ctx.Value(scopeKey{}).(*scope)
@@ -52,7 +62,7 @@ func (sc *scope) answer(id string) (json.RawMessage, bool) {
 	}
 	sc.claim.taskMu.Lock()
 	defer sc.claim.taskMu.Unlock()
-	t, ok := sc.claim.tasks[answerTask+id]
+	t, ok := sc.claim.keptTask(answerTask + id)
 	return t.Value, ok
 }
 

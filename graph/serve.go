@@ -145,7 +145,7 @@ func (x *execution[S]) restore(ctx context.Context, run *store.Run) error {
 	if err != nil {
 		return err
 	}
-	if _, resumed := x.tasks[scopeTask]; resumed && parent.Reason == checkpoint.Interrupt && parent.Node == x.next {
+	if _, resumed := x.keptTask(scopeTask); resumed && parent.Reason == checkpoint.Interrupt && parent.Node == x.next {
 		p, _, err := x.r.savedInput(run.Params)
 		if err != nil {
 			return err

@@ -191,14 +191,14 @@ func (r *Runner[S]) load(ctx context.Context, tenant string, session, checkpoint
 		if checkpoint != nilID {
 			return nil, &store.NotFoundError{Resource: store.CheckpointResource, ID: checkpoint}
 		}
-		return &head[S]{}, nil
+		return r.nowhere, nil
 	}
 	pos, err := r.store.Load(ctx, &store.Load{Tenant: tenant, Session: session, Checkpoint: checkpoint})
 	if missing, ok := errors.AsType[*store.NotFoundError](err); ok && missing.Resource == store.SessionResource {
 		if checkpoint != nilID {
 			return nil, &store.NotFoundError{Resource: store.CheckpointResource, ID: checkpoint}
 		}
-		return &head[S]{}, nil
+		return r.nowhere, nil
 	}
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (r *Runner[S]) newExecution(ctx context.Context, p StartParams[S], from *he
 	if len(p.Resume) > 0 {
 		x.begin.Params, _ = json.Marshal(params{Resume: p.Resume})
 	}
-	x.holding = true // until the run is recorded
+	x.holding, x.held = true, make([]said, 0, 4) // until the run is recorded
 	x.emit(event.RunStarted{})
 	return x
 }

@@ -54,7 +54,7 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	var result T
 	sc := scopeOf(ctx)
 	if sc == nil {
-		return fn(context.WithValue(ctx, taskKey{}, &taskScope{key: key, name: opts.Name}))
+		return fn(&taskScope{Context: ctx, key: key, name: opts.Name})
 	}
 	c := sc.claim
 	kept, started, err := c.enterTask(sc.node, key)
@@ -63,6 +63,7 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	}
 	defer c.leaveTask(key)
 	if kept != nil {
+		var result T // of its own: what is decoded into is moved to the heap
 		if err := json.Unmarshal(kept, &result); err != nil {
 			return result, fmt.Errorf("graph: kept result of task %q is no %T: %w", key, result, err)
 		}
@@ -72,8 +73,8 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	if err := c.durable(); err != nil {
 		return result, err
 	}
-	t := &taskScope{key: key, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
-	ctx = context.WithValue(ctx, taskKey{}, t)
+	t := &taskScope{Context: ctx, key: key, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
+	ctx = t
 	if c.observer != nil {
 		name := opts.Name
 		if name == "" {
@@ -116,7 +117,8 @@ func TaskDone(ctx context.Context, key string) bool {
 	}
 	sc.claim.taskMu.Lock()
 	defer sc.claim.taskMu.Unlock()
-	return sc.claim.tasks[key].Done
+	t, ok := sc.claim.keptTask(key)
+	return ok && t.Done
 }
 
 // TaskStarted reports whether an AtMostOnce task was started, whatever became of it.
@@ -127,7 +129,7 @@ func TaskStarted(ctx context.Context, key string) bool {
 	}
 	sc.claim.taskMu.Lock()
 	defer sc.claim.taskMu.Unlock()
-	_, ok := sc.claim.tasks[key]
+	_, ok := sc.claim.keptTask(key)
 	return ok
 }
 
@@ -143,7 +145,19 @@ func IdempotencyKey(ctx context.Context) string {
 
 type taskKey struct{}
 
-type taskScope struct{ key, name, idempotencyKey string }
+// taskScope is the context of a task's fn.
+type taskScope struct {
+	context.Context
+	key, name, idempotencyKey string
+}
+
+// Value finds the task itself; the rest is the node's.
+func (t *taskScope) Value(key any) any {
+	if key == (taskKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
 
 func reconcile[T any](ctx context.Context, t *taskScope, opts TaskOptions) (T, error) {
 	var none T
@@ -177,6 +191,37 @@ const answerTask = "\x00answer:"
 
 var errTaskTwice = errors.New("graph: task runs already")
 
+// task is what a claim knows of a task: that it is kept under the last checkpoint, that it runs,
+// or both.
+type task struct {
+	store.Task
+	kept    bool
+	running bool
+}
+
+func (t *task) keep(as store.Task) { t.Task, t.kept = as, true }
+
+// taskAt returns the task of a key, a new one if there is none. The caller holds taskMu.
+func (c *claim) taskAt(key string) *task {
+	t := c.tasks[key]
+	if t == nil {
+		if c.tasks == nil {
+			c.tasks = make(map[string]*task)
+		}
+		t = &task{}
+		c.tasks[key] = t
+	}
+	return t
+}
+
+// keptTask returns a task that is kept. The caller holds taskMu.
+func (c *claim) keptTask(key string) (t store.Task, ok bool) {
+	if t := c.tasks[key]; t != nil && t.kept {
+		return t.Task, true
+	}
+	return store.Task{}, false
+}
+
 // enterTask claims a key. It returns the kept result, or whether the task was started before.
 func (c *claim) enterTask(node, key string) (kept []byte, started bool, err error) {
 	if key == "" || key[0] == 0 {
@@ -184,24 +229,27 @@ func (c *claim) enterTask(node, key string) (kept []byte, started bool, err erro
 	}
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
-	t, ok := c.tasks[key]
-	if ok && t.Done {
+	t := c.taskAt(key)
+	if t.kept && t.Done {
 		return t.Value, true, nil
 	}
-	if c.running[key] {
+	if t.running {
 		return nil, false, fmt.Errorf("%w: two tasks of node %q have the key %q", errTaskTwice, node, key)
 	}
-	if c.running == nil {
-		c.running = make(map[string]bool)
-	}
-	c.running[key] = true
-	return nil, ok, nil
+	t.running = true
+	return nil, t.kept, nil
 }
 
 func (c *claim) leaveTask(key string) {
 	c.taskMu.Lock()
 	defer c.taskMu.Unlock()
-	delete(c.running, key)
+	t := c.tasks[key]
+	if t == nil {
+		return // it was kept, did not run, and the step is over
+	}
+	if t.running = false; !t.kept {
+		delete(c.tasks, key)
+	}
 }
 
 // idempotencyKey is contract R25, and for keys that are not unique the step besides.
@@ -219,7 +267,7 @@ func (c *claim) idempotencyKey(node, key string, unique bool) string {
 	part(key)
 	if !unique {
 		c.taskMu.Lock()
-		scope, ok := c.tasks[scopeTask]
+		scope, ok := c.keptTask(scopeTask)
 		c.taskMu.Unlock()
 		part(node)
 		if c.store == nil {

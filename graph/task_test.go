@@ -675,3 +675,42 @@ func TestANodeKnowsItsRun(t *testing.T) {
 	run, _ := complete(t, r, graph.StartParams[doc]{Tenant: "acme"})
 	assert.Equal(t, graph.Info{Graph: "chain", Tenant: "acme", Session: run.Session(), Run: run.ID(), Node: "beta"}, info)
 }
+
+// awaited is a result whose decoding tells when it begins and waits until it may go on.
+type awaited struct{}
+
+var decoding, decode chan struct{}
+
+func (awaited) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+
+func (*awaited) UnmarshalJSON([]byte) error {
+	close(decoding)
+	<-decode
+	return nil
+}
+
+func TestATaskThatOutlivesItsNodeHarmsNobody(t *testing.T) {
+	t.Parallel()
+	decoding, decode = make(chan struct{}), make(chan struct{})
+	var stray sync.WaitGroup
+	task := func(ctx context.Context) (awaited, error) {
+		return graph.Task(ctx, "k", func(context.Context) (awaited, error) { return awaited{}, nil })
+	}
+	r := newRunner(t, chain(t, parts{
+		alpha: func(ctx context.Context, d doc) (doc, error) {
+			if _, err := task(ctx); err != nil {
+				return d, err
+			}
+			stray.Go(func() { _, _ = task(ctx) })
+			<-decoding // it has found the kept result
+			return d, nil
+		},
+		beta: func(_ context.Context, d doc) (doc, error) {
+			close(decode)
+			stray.Wait()
+			return d, nil
+		},
+	}), nil, nil)
+	_, d := complete(t, r, graph.StartParams[doc]{Input: &doc{}})
+	require.Equal(t, "abc", d.Trail)
+}

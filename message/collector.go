@@ -3,6 +3,7 @@ package message
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/everstep-go/everstep/internal/wire"
@@ -24,11 +25,11 @@ type Collector struct {
 	reasoning []ReasoningDone
 	thought   strings.Builder // text of the open reasoning block
 	calls     []*partialCall
-	byIndex   map[int]*partialCall // the last call that began at an index
 	done      Done
 }
 
 type partialCall struct {
+	index     int
 	id        string // as the provider sent it
 	fresh     string // takes its place when it is missing or not unique
 	name      string
@@ -58,13 +59,9 @@ func (c *Collector) Add(d Delta) {
 }
 
 func (c *Collector) addCall(d ToolCallDelta) {
-	call := c.byIndex[d.Index]
+	call := c.lastAt(d.Index)
 	if call == nil || d.ID != "" && call.id != "" && d.ID != call.id {
-		call = &partialCall{}
-		if c.byIndex == nil {
-			c.byIndex = make(map[int]*partialCall)
-		}
-		c.byIndex[d.Index] = call
+		call = &partialCall{index: d.Index}
 		c.calls = append(c.calls, call)
 	}
 	if call.id == "" {
@@ -74,6 +71,16 @@ func (c *Collector) addCall(d ToolCallDelta) {
 		call.name = d.Name
 	}
 	call.arguments.WriteString(d.Arguments)
+}
+
+// lastAt returns the last call that began at an index. It is nearly always the last of all.
+func (c *Collector) lastAt(index int) *partialCall {
+	for _, call := range slices.Backward(c.calls) {
+		if call.index == index {
+			return call
+		}
+	}
+	return nil
 }
 
 // Reply returns the sum of what has been added so far, so also the part of a reply that was cut off; a

@@ -36,7 +36,7 @@ func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callMod
 		return s, none, graph.Fail(CodeModelError, "the model could not be asked", err)
 	}
 	out := &reply{ctx: ctx, agent: n.agent}
-	err = out.stream(c)
+	err = out.stream(&c)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		// What was said up to here stays (contract R14, R33).
@@ -62,16 +62,16 @@ func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callMod
 
 // prepare decides everything about the next model call. It notes in the state what it learned
 // about the conversation.
-func (a *Agent) prepare(ctx context.Context, s *State) (*call, error) {
+func (a *Agent) prepare(ctx context.Context, s *State) (call, error) {
 	config := cmp.Or(s.Model, &ModelConfig{})
 	model, name := a.modelFor(config.Override)
 	if model == nil {
-		return nil, fmt.Errorf("react: unknown provider %q", config.Override.Provider)
+		return call{}, fmt.Errorf("react: unknown provider %q", config.Override.Provider)
 	}
 	req := &message.Request{Model: name, Params: a.config.Params, Tools: a.offered(s)}
 	if o := config.Override; o != nil {
 		if a.config.AllowModel != nil && !a.config.AllowModel(cmp.Or(o.Provider, a.config.Provider), name) {
-			return nil, fmt.Errorf("react: model %q: %w", name, message.ErrModelNotAllowed)
+			return call{}, fmt.Errorf("react: model %q: %w", name, message.ErrModelNotAllowed)
 		}
 		if o.InferenceParams != nil {
 			req.Params = o.InferenceParams.Over(req.Params)
@@ -83,16 +83,16 @@ func (a *Agent) prepare(ctx context.Context, s *State) (*call, error) {
 	}
 	prompt, err := a.prompt(ctx, s, req.Tools)
 	if err != nil {
-		return nil, err
+		return call{}, err
 	}
 	if prompt != "" {
 		system = slices.Insert(system, 0, prompt)
 	}
 	req.System = strings.Join(system, "\n")
 	if req.Messages, err = a.compact(ctx, fit, req.System); err != nil {
-		return nil, err
+		return call{}, err
 	}
-	c := &call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
+	c := call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
 	if config.Timeout != nil {
 		c.timeout = time.Duration(*config.Timeout) * time.Millisecond
 	}
@@ -106,7 +106,7 @@ func (a *Agent) prepare(ctx context.Context, s *State) (*call, error) {
 // is allowed to use, always in the same order. Where names collide the agent's tool wins, as it
 // does when it is called.
 func (a *Agent) offered(s *State) []message.ToolSpec {
-	var specs []message.ToolSpec
+	specs := slices.Grow([]message.ToolSpec(nil), len(s.Tools)+len(a.order))
 	for _, t := range s.Tools {
 		if !a.hasTool(t.Name) {
 			specs = append(specs, t)

@@ -73,6 +73,7 @@ type openCall struct {
 	tool    *registered // nil: not a tool of the agent
 	client  bool        // only the client can execute it
 	resting error       // it asked, and nobody has answered yet
+	result  uuid.UUID   // id of the message that holds the result
 	outcome *outcome    // nil: not settled
 	err     error       // why not
 }
@@ -80,7 +81,7 @@ type openCall struct {
 func newBatch(a *Agent, s State, caller *message.Assistant, open []message.ToolCall) *batch {
 	b := &batch{agent: a, state: s, caller: caller}
 	for _, call := range open {
-		c := &openCall{ToolCall: call, tool: a.tools[call.Name]}
+		c := &openCall{ToolCall: call, tool: a.tools[call.Name], result: resultID(caller, call.ID)}
 		c.client = c.tool == nil && s.isClientTool(call.Name)
 		b.forClient = b.forClient || c.client
 		b.calls = append(b.calls, c)
@@ -237,11 +238,10 @@ func (b *batch) apply(ctx context.Context, c *openCall, out *outcome) error {
 		b.state, b.count = s, max(b.count, out.Order)
 		graph.Emit(ctx, event.StateDelta{Delta: out.Context})
 	}
-	id := resultID(b.caller, c.ID)
 	if out.Error != "" {
-		graph.Emit(ctx, event.ToolCallError{ToolCallID: c.ID, MessageID: id, Error: out.Error, Code: out.Code})
+		graph.Emit(ctx, event.ToolCallError{ToolCallID: c.ID, MessageID: c.result, Error: out.Error, Code: out.Code})
 	} else {
-		graph.Emit(ctx, event.ToolCallResult{ToolCallID: c.ID, MessageID: id, Content: out.Output})
+		graph.Emit(ctx, event.ToolCallResult{ToolCallID: c.ID, MessageID: c.result, Content: out.Output})
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (b *batch) settled(ctx context.Context) (State, error) {
 		if c.outcome == nil {
 			continue
 		}
-		s = s.append(c.outcome.message(c.ToolCall, b.caller))
+		s = s.append(c.outcome.message(c.ToolCall, b.caller, c.result))
 		more = append(more, c.outcome.Messages...)
 	}
 	return s.append(more...), cause
@@ -319,7 +319,7 @@ func resultID(caller *message.Assistant, callID string) uuid.UUID {
 
 // failedResult is the message for a call that failed without output (contract R12).
 func failedResult(call message.ToolCall, caller *message.Assistant, text string) *message.Tool {
-	return (&outcome{Error: text}).message(call, caller)
+	return (&outcome{Error: text}).message(call, caller, resultID(caller, call.ID))
 }
 
 func toValid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

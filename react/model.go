@@ -156,20 +156,21 @@ func (c *call) stream(ctx context.Context, each func(message.Delta)) error {
 func (c *call) attempt(ctx context.Context, each func(message.Delta)) (began bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	a := &attempt{call: c, cancel: cancel, each: each}
+	a := &attempt{call: *c, cancel: cancel, each: each}
 	defer a.stop()
 	if c.timeout > 0 {
 		a.timer = time.AfterFunc(c.timeout, func() { cancel(errModelTimeout) })
 	}
+	// The loop does no more than fill a: whatever else it touched would be moved to the heap.
 	for delta, err := range c.model.Generate(ctx, c.request) {
-		if err != nil {
-			return a.began, because(ctx, err)
-		}
-		if !a.take(delta) {
+		if a.err = err; err != nil || !a.take(delta) {
 			break
 		}
 	}
-	if !a.began || !a.done {
+	switch {
+	case a.err != nil:
+		return a.began, because(ctx, a.err)
+	case !a.began || !a.done:
 		return a.began, because(ctx, errModelCut)
 	}
 	return true, nil
@@ -177,12 +178,13 @@ func (c *call) attempt(ctx context.Context, each func(message.Delta)) (began boo
 
 // attempt is one try at a reply.
 type attempt struct {
-	*call
+	call
 	cancel context.CancelCauseFunc
 	each   func(message.Delta)
 	timer  *time.Timer // for the beginning, then for the pauses; nil if there is no limit
 	began  bool
 	done   bool
+	err    error // that the model yielded
 }
 
 // take hands on a delta, and reports whether more may come.

@@ -1,6 +1,7 @@
 package react
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"runtime/debug"
 	"time"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/internal/wire"
@@ -35,20 +38,32 @@ func (o *outcome) orderOr() int64 {
 	return o.Order
 }
 
-// message returns the tool message of the outcome (contract 3.3, R12).
-func (o *outcome) message(call message.ToolCall, caller *message.Assistant) *message.Tool {
+// message returns the tool message of the outcome, under an id (contract 3.3, R12).
+func (o *outcome) message(call message.ToolCall, caller *message.Assistant, id uuid.UUID) *message.Tool {
 	text := o.Error
 	if o.Output != nil {
-		text = string(o.Output)
-		var s string
-		if json.Unmarshal(o.Output, &s) == nil && text != "null" {
-			text = s
-		}
+		text = plainText(o.Output)
 	}
 	return &message.Tool{
-		Header:     message.Header{ID: resultID(caller, call.ID), Name: call.Name},
+		Header:     message.Header{ID: id, Name: call.Name},
 		ToolCallID: call.ID, ParentMessageID: caller.ID, Content: &text, Error: o.Error,
 	}
+}
+
+// plainText returns what a model reads of an output: a text without its quotes, anything else as
+// the JSON that it is.
+func plainText(output json.RawMessage) string {
+	if len(output) < 2 || output[0] != '"' {
+		return string(output)
+	}
+	if inner := output[1 : len(output)-1]; !bytes.ContainsRune(inner, '\\') && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var text string
+	if json.Unmarshal(output, &text) != nil {
+		return string(output)
+	}
+	return text
 }
 
 // call executes one call and returns how it ended. An error means that it did not: the tool
@@ -74,8 +89,8 @@ func (b *batch) call(ctx context.Context, c *openCall) (*outcome, error) {
 	if err := validate(c.Arguments); err != nil {
 		return failed(CodeInvalidArguments, err.Error()), nil
 	}
-	scope := &toolScope{callID: c.ID, state: now}
-	toolCtx := context.WithValue(ctx, toolKey{}, scope)
+	scope := &toolScope{Context: ctx, callID: c.ID, state: now}
+	var toolCtx context.Context = scope
 	if spec.Timeout > 0 {
 		var cancel context.CancelFunc
 		toolCtx, cancel = context.WithTimeout(toolCtx, spec.Timeout)

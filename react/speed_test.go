@@ -266,6 +266,12 @@ func BenchmarkTurnInMemory(b *testing.B) {
 	}
 }
 
+func TestATurnInMemoryTakesFewObjects(t *testing.T) {
+	agent := forecaster(t, nil)
+	objects := testing.AllocsPerRun(200, func() { turn(t, agent, react.Ask(uuid.Nil, "Do I need a coat?")) })
+	require.Less(t, objects, 140.0) // 118 when this was written
+}
+
 // The memory that a program of 500 turns needs at most. Run it alone: the peak is the process's.
 func BenchmarkPeakMemoryOf500Turns(b *testing.B) {
 	for b.Loop() {

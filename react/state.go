@@ -96,8 +96,12 @@ func (s State) append(more ...message.Message) State {
 	return s
 }
 
-// claims reports whether the id of a tool call is new in the conversation, and notes it.
+// claims reports whether the id of a tool call is new in the conversation, and notes it. In a
+// short conversation it is looked for: there the ids are not noted.
 func (s *State) claims(callID string) bool {
+	if s.calls == nil && len(s.Messages) < 32 {
+		return !slices.ContainsFunc(s.Messages, func(m message.Message) bool { return makes(m, callID) })
+	}
 	if s.calls == nil {
 		s.calls = make(map[string]struct{})
 		for _, m := range s.Messages {
@@ -166,12 +170,18 @@ func (s *State) pending() ([]message.ToolCall, *message.Assistant) {
 func caller(callID string, conversations ...[]message.Message) uuid.UUID {
 	for _, messages := range conversations {
 		for _, m := range slices.Backward(messages) {
-			if a, ok := m.(*message.Assistant); ok && slices.ContainsFunc(a.ToolCalls, func(c message.ToolCall) bool { return c.ID == callID }) {
-				return a.ID
+			if makes(m, callID) {
+				return m.Head().ID
 			}
 		}
 	}
 	return uuid.Nil
+}
+
+// makes reports whether a message makes the tool call of that id.
+func makes(m message.Message, callID string) bool {
+	a, ok := m.(*message.Assistant)
+	return ok && slices.ContainsFunc(a.ToolCalls, func(c message.ToolCall) bool { return c.ID == callID })
 }
 
 // isClientTool reports whether only the client can execute the tool of that name.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -420,6 +421,9 @@ func FuzzValidator(f *testing.F) {
 		if err := v.validate(json.RawMessage(arguments)); err != nil {
 			var e *ArgumentError
 			require.ErrorAs(t, err, &e)
+		}
+		if data, err := wire.Clean([]byte(arguments)); err == nil {
+			requireAgreement(t, v, data)
 		}
 	})
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/everstep-go/everstep/state"
 )
 
-// toolScope is what a tool finds in its context.
+// toolScope is the context of a tool, and what it finds there.
 type toolScope struct {
+	context.Context
 	callID string
 	state  State
 
@@ -20,6 +21,14 @@ type toolScope struct {
 }
 
 type toolKey struct{}
+
+// Value finds the scope itself; the rest is the task's.
+func (t *toolScope) Value(key any) any {
+	if key == (toolKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
 
 // StateFrom returns, inside a tool, the session's state as it was when the tool started; ok is
 // false elsewhere.
