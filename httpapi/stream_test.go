@@ -104,7 +104,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	if w.stuck {
 		wait := time.Until(w.deadline)
 		w.mu.Unlock()
-		time.Sleep(wait) // as a write to a full socket does
+		<-time.After(wait) // as a write to a full socket does
 		return 0, errors.New("i/o timeout")
 	}
 	w.text.Write(p)

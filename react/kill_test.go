@@ -53,12 +53,15 @@ type diary struct {
 func (l *diary) write(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line := fmt.Sprintf(format, args...) + "\n"
+	line := fmt.Sprintf(format, args...) + lineEnd
 	if _, err := l.file.WriteString(line); err != nil {
 		panic(err)
 	}
 	_, _ = os.Stdout.WriteString(line) // so that the killer sees how far this is
 }
+
+// lineEnd tells a line that is whole from one that a kill cut off: a write to a file can end anywhere.
+const lineEnd = ";\n"
 
 const victimSessions = 3
 
@@ -67,6 +70,9 @@ const victimSessions = 3
 func victim(dir string, finish bool) error {
 	file, err := os.OpenFile(filepath.Join(dir, "ledger"), os.O_CREATE|os.O_APPEND|os.O_WRONLY|os.O_SYNC, 0o600)
 	if err != nil {
+		return err
+	}
+	if _, err := file.WriteString("\n"); err != nil { // whatever the one before was killed in
 		return err
 	}
 	l := &diary{file: file}
@@ -191,10 +197,11 @@ func checkLedger(t *testing.T, dir string) {
 	require.NoError(t, err)
 	defer st.Close()
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasSuffix(line, "\n") {
-			continue // the last line of a process that was killed while it wrote
+		line, whole := strings.CutSuffix(line, lineEnd)
+		if !whole {
+			continue // of a process that was killed while it wrote
 		}
-		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		verb, rest, _ := strings.Cut(line, " ")
 		switch verb {
 		case "accepted":
 			accepted++
