@@ -35,10 +35,10 @@ type server struct {
 	stderr bytes.Buffer
 }
 
-// start returns when the server says that it listens.
-func start(t *testing.T, dir string, args ...string) *server {
+// launch starts the program and returns the first line that it prints, empty if it ends without one.
+func launch(t *testing.T, dir string, args ...string) (s *server, line string) {
 	t.Helper()
-	s := &server{t: t, cmd: programtest.Command(t, dir, append([]string{"-addr", "127.0.0.1:0"}, args...)...)}
+	s = &server{t: t, cmd: programtest.Command(t, dir, append([]string{"-addr", "127.0.0.1:0"}, args...)...)}
 	s.cmd.Stderr = &s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -49,18 +49,34 @@ func start(t *testing.T, dir string, args ...string) *server {
 			t.Logf("the server said:\n%s", s.stderr.String())
 		}
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
+	line, _ = bufio.NewReader(stdout).ReadString('\n')
+	return s, line
+}
+
+// start returns when the server says that it listens.
+func start(t *testing.T, dir string, args ...string) *server {
+	t.Helper()
+	s, line := launch(t, dir, args...)
 	url, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "listening on ")
-	require.True(t, ok, line)
+	require.True(t, ok, "it printed %q", line)
 	s.url = url
 	return s
 }
 
-// stop sends the signal and returns the exit code, -1 if it was the signal that ended the process.
+// refused runs a server that must not start, and returns what it says.
+func refused(t *testing.T, dir string, args ...string) (code int, stderr string) {
+	t.Helper()
+	s, line := launch(t, dir, args...)
+	require.Empty(t, line)
+	code = s.stop(0)
+	return code, s.stderr.String()
+}
+
+// stop sends the signal, none if it is 0, and returns the exit code, -1 if the process did not end by itself.
 func (s *server) stop(signal syscall.Signal) int {
 	if s.cmd.ProcessState == nil {
 		_ = s.cmd.Process.Signal(signal)
+		defer time.AfterFunc(client.Timeout, func() { _ = s.cmd.Process.Kill() }).Stop()
 		_ = s.cmd.Wait()
 	}
 	return s.cmd.ProcessState.ExitCode()
@@ -68,6 +84,9 @@ func (s *server) stop(signal syscall.Signal) int {
 
 // object is JSON on its way to or from the server.
 type object = map[string]any
+
+// client gives a server up that does not come to an end.
+var client = &http.Client{Timeout: time.Minute}
 
 // do sends a request. Header are names and values in turn.
 func (s *server) do(method, path string, body any, header ...string) *http.Response {
@@ -80,7 +99,7 @@ func (s *server) do(method, path string, body any, header ...string) *http.Respo
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { res.Body.Close() })
 	return res
@@ -228,7 +247,7 @@ func lines(t *testing.T, file string) (all [][]string) {
 // awaitLines waits until a ledger has that many lines: nothing but the file tells.
 func awaitLines(t *testing.T, file string, n int) [][]string {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(lines(t, file)) >= n }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(lines(t, file)) >= n }, client.Timeout, 5*time.Millisecond)
 	all := lines(t, file)
 	require.Len(t, all, n)
 	return all
@@ -280,18 +299,9 @@ func TestWrongCommandLine(t *testing.T) {
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			t.Parallel()
-			if tt.args[0] != "-store" {
-				tt.args = append([]string{"-store", "memory:"}, tt.args...)
-			}
-			if tt.args[len(tt.args)-2] != "-addr" {
-				tt.args = append([]string{"-addr", "127.0.0.1:0"}, tt.args...)
-			}
-			output, err := programtest.Start(t, t.TempDir(), tt.args...)
-			ended, ok := errors.AsType[*exec.ExitError](err)
-			require.True(t, ok, "it should have failed, and said: %s", output)
-			require.Positive(t, ended.ExitCode())
-			require.Contains(t, string(ended.Stderr), tt.want)
-			require.Empty(t, output)
+			code, stderr := refused(t, t.TempDir(), append([]string{"-store", "memory:"}, tt.args...)...)
+			require.Positive(t, code)
+			require.Contains(t, stderr, tt.want)
 		})
 	}
 }
@@ -300,12 +310,10 @@ func TestOneServerPerFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	start(t, dir, "-store", "sqlite:one.db")
-	_, err := programtest.Start(t, dir, "-addr", "127.0.0.1:0", "-store", "sqlite:one.db")
-	ended, ok := errors.AsType[*exec.ExitError](err)
-	require.True(t, ok)
-	require.Equal(t, 1, ended.ExitCode())
-	require.Contains(t, string(ended.Stderr), "-store sqlite:one.db: ")
-	require.Contains(t, string(ended.Stderr), "in use by another process")
+	code, stderr := refused(t, dir, "-store", "sqlite:one.db")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "-store sqlite:one.db: ")
+	require.Contains(t, stderr, "in use by another process")
 }
 
 func TestTenants(t *testing.T) {
@@ -330,6 +338,7 @@ func TestStepLimit(t *testing.T) {
 	s := start(t, t.TempDir(), "-store", "memory:", "-max-steps", "7")
 	events := s.run(script(uuid.New(), `/loop add {"a":1,"b":1}`))
 	require.Equal(t, "max_steps", last[event.RunError](t, events).Code)
+	require.Len(t, every[event.ToolCallResult](events), 3)
 }
 
 func TestKilledRunIsFinishedWithoutRepeatingWhatWasDone(t *testing.T) {
@@ -418,7 +427,7 @@ func TestShutdown(t *testing.T) {
 		events := s.rest(res.Body)
 		require.EqualValues(t, "completed", last[event.RunFinished](t, events).Status)
 		require.JSONEq(t, `"slept 1000 ms"`, string(one[event.ToolCallResult](t, events).Content))
-		require.Equal(t, 0, s.stop(syscall.SIGCONT))
+		require.Equal(t, 0, s.stop(0))
 	})
 
 	t.Run("long runs go on after the restart", func(t *testing.T) {
@@ -440,7 +449,7 @@ func TestShutdown(t *testing.T) {
 		}
 		require.NotNil(t, refused, "the stream says that it ends before the run")
 		require.Equal(t, httpapi.CodeUnavailable, refused.Code)
-		require.Equal(t, 0, s.stop(syscall.SIGCONT))
+		require.Equal(t, 0, s.stop(0))
 
 		s = start(t, dir, "-ledger", "ledger.txt")
 		times, keys := count(awaitLines(t, file, 4))
