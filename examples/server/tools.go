@@ -43,8 +43,8 @@ type addition struct {
 	B json.Number `json:"b"`
 }
 
-// add is exact, for integers of any size and for decimals such as 0.1. Numbers with an exponent it adds as floats: written
-// out, a few bytes of them can be more digits than there is memory.
+// add is exact, for integers of any size and for decimals such as 0.1. Numbers with an exponent it adds as floats:
+// written out, a few bytes of them can be more digits than there is memory.
 func add(_ context.Context, in addition) (json.Number, error) {
 	if strings.ContainsAny(string(in.A+in.B), "eE") {
 		a, errA := in.A.Float64()

@@ -16,7 +16,9 @@ export async function startServer() {
   execFileSync('go', ['build', '-o', binary, '.'], { cwd: program, stdio: 'inherit' })
   const child = spawn(binary, ['-addr', '127.0.0.1:0', '-store', 'memory:'], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'exit')
-  const [line] = await once(createInterface(child.stdout), 'line')
+  const died = ended.then(([code]) => Promise.reject(new Error(`the server ended with code ${code}`)))
+  died.catch(() => {}) // that is for those who wait for its line
+  const [line] = await Promise.race([once(createInterface(child.stdout), 'line'), died])
   return {
     url: line.replace('listening on ', ''),
     async stop() {
