@@ -292,6 +292,7 @@ func TestOptionsOfARunnerAreChecked(t *testing.T) {
 		"MaxSteps is negative":                               {MaxSteps: -1},
 		"MaxRuns is negative":                                {MaxRuns: -1},
 		"MaxTakeovers is negative":                           {MaxTakeovers: -1},
+		"Lease is negative":                                  {Lease: -1}, // not the heartbeat that follows from it
 		"Heartbeat is negative":                              {Heartbeat: -1},
 		"Heartbeat 1m0s must be shorter than the lease 1m0s": {Heartbeat: time.Minute, Lease: time.Minute},
 		"Heartbeat 15s must be shorter than the lease 15s":   {Heartbeat: 15 * time.Second},

@@ -151,12 +151,15 @@ func validate[S any](o RunnerOptions[S]) error {
 	default:
 		return fmt.Errorf("graph: RunnerOptions.OnBusy %q: use Reject, Wait or Cancel", o.OnBusy)
 	}
-	for name, n := range map[string]int64{
-		"WaitLimit": int64(o.WaitLimit), "MaxSteps": int64(o.MaxSteps), "MaxRuns": int64(o.MaxRuns),
-		"MaxTakeovers": int64(o.MaxTakeovers), "Lease": int64(o.Lease), "Heartbeat": int64(o.Heartbeat),
+	for _, option := range []struct {
+		name  string
+		value int64
+	}{
+		{"WaitLimit", int64(o.WaitLimit)}, {"MaxSteps", int64(o.MaxSteps)}, {"MaxRuns", int64(o.MaxRuns)},
+		{"MaxTakeovers", int64(o.MaxTakeovers)}, {"Lease", int64(o.Lease)}, {"Heartbeat", int64(o.Heartbeat)},
 	} {
-		if n < 0 {
-			return fmt.Errorf("graph: RunnerOptions.%s is negative", name)
+		if option.value < 0 {
+			return fmt.Errorf("graph: RunnerOptions.%s is negative", option.name)
 		}
 	}
 	if o.Heartbeat >= o.Lease {

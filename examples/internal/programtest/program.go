@@ -16,7 +16,7 @@ import (
 // env tells a test binary to be the program.
 const env = "EVERSTEP_PROGRAM"
 
-// Main runs the tests, or in a process that [Start] or [Run] began the program.
+// Main runs the tests, or in a process that [Command], [Start] or [Run] began the program.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(env) != "" {
 		program()
@@ -29,14 +29,20 @@ func Main(m *testing.M, program func()) {
 // [*exec.ExitError] with its standard error.
 func Start(t testing.TB, dir string, args ...string) (output string, err error) {
 	t.Helper()
+	out, err := Command(t, dir, args...).Output()
+	return string(out), err
+}
+
+// Command is the program in dir as a command that has yet to be started. It is killed at the end of the test.
+func Command(t testing.TB, dir string, args ...string) *exec.Cmd {
+	t.Helper()
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Dir = dir
 	// The race detector sleeps a second at the end of each process unless told otherwise.
 	cmd.Env = append(os.Environ(), env+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	out, err := cmd.Output()
-	return string(out), err
+	return cmd
 }
 
 // Run is Start for a program that must end well.

@@ -1,0 +1,147 @@
+// Server is an agent over HTTP, with a tool for everything that the library can do. No key and no network are
+// needed: the offline model does what the lines with a slash in a message say.
+//
+//	go run ./examples/server
+//	curl -N http://127.0.0.1:8080/v1/runs -H 'Content-Type: application/json' \
+//		-d '{"messages":[{"role":"user","content":"What is 2 plus 3?"}]}'
+//
+// Kill it in the middle of a run and start it again: a run of POST /v1/runs/start is finished then.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/everstep-go/everstep/examples/internal/offline"
+	"github.com/everstep-go/everstep/httpapi"
+	"github.com/everstep-go/everstep/react"
+	"github.com/everstep-go/everstep/store"
+	"github.com/everstep-go/everstep/store/memory"
+	"github.com/everstep-go/everstep/store/sqlite"
+)
+
+var (
+	addr          = flag.String("addr", "127.0.0.1:8080", "`HOST:PORT` to listen on; port 0 is any free one")
+	storeURL      = flag.String("store", "sqlite:everstep.db", "where sessions are kept: memory: or sqlite:`PATH`")
+	model         = flag.String("model", "offline", "`name` of the model")
+	ledgerFile    = flag.String("ledger", "", "`file` that the ledger tools append to")
+	lease         = flag.Duration("lease", 15*time.Second, "how long a run stays ours without a sign of life")
+	tenantDefault = flag.String("tenant-default", "default", "`tenant` of requests without the header "+httpapi.TenantHeader)
+	maxSteps      = flag.Int("max-steps", 100, "how many steps a run may take")
+)
+
+// grace is how long runs may go on after SIGTERM before they are left to the next start.
+const grace = 10 * time.Second
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal does not wait
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "server:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context) error {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	m, err := openModel(*model)
+	if err != nil {
+		return err
+	}
+	st, err := openStore(*storeURL)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	agent, err := react.New(react.Config{
+		Name: "demo", Model: m, Prompt: react.TextPrompt(prompt), Store: st,
+		Tools: tools(*ledgerFile), Capabilities: []string{"math"}, CapabilityPolicy: react.PolicyExtensible,
+		Lease: *lease, MaxSteps: *maxSteps,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", *addr)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on http://%s\n", listener.Addr())
+	return serve(ctx, listener, agent)
+}
+
+const prompt = `You are {{.AgentName}}.
+{{- range .ContextVars}}
+{{.Description}}: {{.Value}}
+{{- end}}`
+
+// serve serves the agent until ctx ends, and then lets what is under way come to its end.
+func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error {
+	server := &http.Server{
+		// No other limits of time: a stream lasts as long as its run.
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler:           httpapi.New(agent, &httpapi.Options{Tenant: httpapi.HeaderTenant(*tenantDefault)}),
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var both sync.WaitGroup
+	both.Go(func() { stop(server.Serve(listener)) })
+	both.Go(func() { stop(agent.Serve(ctx)) }) // takes over what a dead process left unfinished
+	<-ctx.Done()
+
+	// The runs first: that ends the streams, which the server waits for.
+	wait, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if err := agent.Shutdown(wait); err != nil {
+		slog.Info("runs are left to the next start", "cause", err)
+	}
+	wait, cancel = context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(wait) != nil {
+		_ = server.Close() // clients that hold on to a connection
+	}
+	both.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func openModel(name string) (react.Model, error) {
+	switch provider, _, _ := strings.Cut(name, ":"); {
+	case name == "offline":
+		return offline.New(), nil
+	case provider == "openai", provider == "anthropic", provider == "gemini":
+		return nil, fmt.Errorf("-model %s: models of %s are not there yet; use -model offline", name, provider)
+	}
+	return nil, fmt.Errorf("-model %s: no such model; use -model offline", name)
+}
+
+func openStore(url string) (store.Store, error) {
+	switch kind, path, _ := strings.Cut(url, ":"); {
+	case url == "memory:":
+		return memory.New(nil), nil
+	case kind == "sqlite" && path != "":
+		st, err := sqlite.Open(path, nil)
+		if err != nil {
+			return nil, fmt.Errorf("-store %s: %w", url, err)
+		}
+		return st, nil
+	case kind == "postgres", kind == "postgresql":
+		return nil, errors.New("-store: Postgres is not there yet; use -store sqlite:PATH")
+	}
+	return nil, fmt.Errorf("-store %s: no such store; use memory: or sqlite:PATH", url)
+}
