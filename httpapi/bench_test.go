@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -45,34 +46,48 @@ func database(b *testing.B) store.Store {
 	return st
 }
 
-// dial opens a connection that costs no allocation to use.
-func dial(b *testing.B, address string) *net.TCPConn {
-	b.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = conn.Close() })
-	return conn.(*net.TCPConn)
-}
-
 func post(body string) string {
 	return fmt.Sprintf("POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// read reads until a text has come.
-func read(b *testing.B, r io.Reader, buf []byte, until string) {
-	kept := 0
+// client is the end of a connection that costs no allocation to use.
+type client struct {
+	conn *net.TCPConn
+	r    *bufio.Reader
+}
+
+func dial(b *testing.B, address string) client {
+	b.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = conn.Close() })
+	return client{conn.(*net.TCPConn), bufio.NewReaderSize(conn, 64<<10)}
+}
+
+func (c client) send(b *testing.B, request []byte) {
+	if _, err := c.conn.Write(request); err != nil {
+		b.Error(err)
+	}
+}
+
+// until reads up to and with a line that begins so.
+func (c client) until(b *testing.B, begin string) {
 	for {
-		n, err := r.Read(buf[kept:])
-		if err != nil {
-			b.Fatal(err)
-		}
-		n += kept
-		if bytes.Contains(buf[:n], []byte(until)) {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil && err != bufio.ErrBufferFull {
+			b.Error(err)
 			return
 		}
-		kept = min(n, len(until))
-		copy(buf, buf[n-kept:n])
+		if bytes.HasPrefix(line, []byte(begin)) {
+			return
+		}
 	}
+}
+
+// end reads the rest of the response: its last chunk is empty.
+func (c client) end(b *testing.B) {
+	c.until(b, "0\r\n")
+	c.until(b, "\r\n")
 }
 
 // What the server does for one text delta, from the log of the run to the socket, with a flush for each.
@@ -83,16 +98,12 @@ func BenchmarkDelta(b *testing.B) {
 	require.NoError(b, err)
 	_, err = run.Wait(b.Context())
 	require.NoError(b, err)
-	conn := dial(b, address)
+	c := dial(b, address)
 	request := []byte("GET /v1/runs/" + run.ID().String() + "/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 0\r\n\r\n")
-	buf := make([]byte, 256<<10)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := conn.Write(request); err != nil {
-			b.Fatal(err)
-		}
-		read(b, conn, buf, `"status":"completed"`)
-		read(b, conn, buf, "0\r\n\r\n")
+		c.send(b, request)
+		c.end(b)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/deltas, "ns/delta")
 }
@@ -100,18 +111,15 @@ func BenchmarkDelta(b *testing.B) {
 // From the request to the first event, on SQLite with FULL, beside a bare commit.
 func BenchmarkFirstEvent(b *testing.B) {
 	_, address := serve(b, database(b))
-	conn := dial(b, address)
+	c := dial(b, address)
 	request := []byte(post(`{"messages":[{"role":"user","content":"hi"}]}`))
-	buf := make([]byte, 64<<10)
 	var first, whole time.Duration
 	for b.Loop() {
 		start := time.Now()
-		if _, err := conn.Write(request); err != nil {
-			b.Fatal(err)
-		}
-		read(b, conn, buf, "run_started")
+		c.send(b, request)
+		c.until(b, "event: run_started")
 		first += time.Since(start)
-		read(b, conn, buf, "0\r\n\r\n")
+		c.end(b)
 		whole += time.Since(start)
 	}
 	b.ReportMetric(float64(first.Microseconds())/float64(b.N), "µs-first/op")
@@ -164,19 +172,16 @@ func Benchmark500AttachedRuns(b *testing.B) {
 			const clients = 500
 			_, address := serve(b, open())
 			request := []byte(post(`{"messages":[{"role":"user","content":"` + strings.Repeat("word ", 20) + `"}]}`))
-			conns := make([]*net.TCPConn, clients)
-			for i := range conns {
-				conns[i] = dial(b, address)
+			all := make([]client, clients)
+			for i := range all {
+				all[i] = dial(b, address)
 			}
 			for b.Loop() {
 				var wg sync.WaitGroup
-				for _, conn := range conns {
+				for _, c := range all {
 					wg.Go(func() {
-						if _, err := conn.Write(request); err != nil {
-							b.Error(err)
-							return
-						}
-						read(b, conn, make([]byte, 16<<10), "0\r\n\r\n")
+						c.send(b, request)
+						c.end(b)
 					})
 				}
 				wg.Wait()

@@ -110,11 +110,12 @@ func (s *stream) send(e event.Event) error {
 	return err
 }
 
-// appendFrame appends an event as it is sent.
+// appendFrame appends an event as it is sent. Its number comes last: there are clients that take an event for
+// received when they have read that, and would miss one that is cut off behind it.
 func appendFrame(b []byte, e event.Event) ([]byte, error) {
-	b = strconv.AppendInt(append(b, "id: "...), e.Seq, 10)
-	b = append(append(b, "\nevent: "...), e.Data.Kind()...)
+	b = append(append(b, "event: "...), e.Data.Kind()...)
 	b, err := e.AppendJSON(append(b, "\ndata: "...))
+	b = strconv.AppendInt(append(b, "\nid: "...), e.Seq, 10)
 	return append(b, "\n\n"...), err
 }
 

@@ -41,37 +41,37 @@ func TestAStreamIsFramedLineByLine(t *testing.T) {
 	got := regexp.MustCompile(`"timestamp":\d+(\.\d+)?`).ReplaceAllString(string(text), `"timestamp":0`)
 	got = regexp.MustCompile(`(?m)^(data: .*"messages":).*$`).ReplaceAllString(got, "$1…")
 	message := regexp.MustCompile(`"message_id":"([^"]+)"`).FindStringSubmatch(got)[1]
-	assert.Equal(t, strings.NewReplacer("SESSION", session.String(), "RUN", run.String(), "MESSAGE", message).Replace(`id: 1
-event: run_started
+	assert.Equal(t, strings.NewReplacer("SESSION", session.String(), "RUN", run.String(), "MESSAGE", message).Replace(`event: run_started
 data: {"kind":"run_started","timestamp":0,"session_id":"SESSION","run_id":"RUN"}
+id: 1
 
-id: 2
 event: state_snapshot
 data: {"kind":"state_snapshot","timestamp":0,"state":{}}
+id: 2
 
-id: 3
 event: text_message_start
 data: {"kind":"text_message_start","timestamp":0,"message_id":"MESSAGE"}
+id: 3
 
-id: 4
 event: text_message_content
 data: {"kind":"text_message_content","timestamp":0,"message_id":"MESSAGE","delta":"hi"}
+id: 4
 
-id: 5
 event: text_message_content
 data: {"kind":"text_message_content","timestamp":0,"message_id":"MESSAGE","delta":" <b>\u2028"}
+id: 5
 
-id: 6
 event: text_message_end
 data: {"kind":"text_message_end","timestamp":0,"message_id":"MESSAGE"}
+id: 6
 
-id: 7
 event: messages_snapshot
 data: {"kind":"messages_snapshot","timestamp":0,"messages":…
+id: 7
 
-id: 8
 event: run_finished
 data: {"kind":"run_finished","timestamp":0,"session_id":"SESSION","run_id":"RUN","status":"completed","interrupt_payload":null,"result":{}}
+id: 8
 
 `), got)
 }
@@ -196,7 +196,7 @@ func TestASilentStreamIsKeptAlive(t *testing.T) {
 		w := &wire{}
 		_, done := connect(b.T, h, w, "POST", "/v1/runs", mustJSON(b, says("hold a b")))
 		before := w.got()
-		assert.True(b, strings.HasSuffix(before, "\"delta\":\"a\"}\n\n"), before)
+		assert.True(b, strings.HasSuffix(before, "\"delta\":\"a\"}\nid: 4\n\n"), before)
 		time.Sleep(15*time.Second - 1)
 		assert.Equal(b, before, w.got())
 		time.Sleep(2)
@@ -308,7 +308,7 @@ func TestASlowClientGetsEverything(t *testing.T) {
 		}
 		_, done := connect(b.T, h, w, "POST", "/v1/runs", mustJSON(b, says("a b c d")))
 		<-done
-		assert.Equal(b, 10, strings.Count(w.got(), "\nevent: "))
+		assert.Equal(b, 10, strings.Count(w.got(), "event: "))
 		assert.Contains(b, w.got(), "completed")
 	})
 }

@@ -11,8 +11,11 @@ export const atByte = (n) => (sent) => (sent.length >= n ? n : -1)
 /** Within a line of the n-th event of the connection: 'id', 'event' or 'data'. */
 export const inLine = (n, field) => (sent) => end(sent, `\n${field}: `, n, 1)
 
-/** Between two lines of the n-th event: after its id, which a client must not count yet. */
-export const afterId = (n) => (sent) => end(sent, '\nevent: ', n, -'event: '.length)
+/** Between the last two lines of the n-th event. */
+export const beforeId = (n) => (sent) => end(sent, '\nid: ', n, -'id: '.length)
+
+/** After the last line of the n-th event, whose id a client must not count before the empty line behind it. */
+export const afterId = (n) => (sent) => end(sent, '\n\n', n, -1)
 
 /** Between two events, after the n-th. */
 export const afterEvent = (n) => (sent) => end(sent, '\n\n', n, 0)

@@ -41,9 +41,9 @@ export async function call(url, body) {
 /** The events of a run as they are kept, read by nobody's library: [{ id, kind, data }]. */
 export async function log(url, run) {
   const response = await fetch(`${url}/v1/runs/${run}/events`, { headers: { 'last-event-id': '0' } })
-  const frames = (await response.text()).split('\n\n').filter((frame) => frame.startsWith('id: '))
+  const frames = (await response.text()).split('\n\n').filter((frame) => frame.startsWith('event: '))
   return frames.map((frame) => {
-    const [, id, kind, data] = frame.match(/^id: (\d+)\nevent: (\w+)\ndata: (.*)$/)
+    const [, kind, data, id] = frame.match(/^event: (\w+)\ndata: (.*)\nid: (\d+)$/)
     return { id: Number(id), kind, data: JSON.parse(data) }
   })
 }
