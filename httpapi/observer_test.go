@@ -4,16 +4,23 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/httpapi"
 	"github.com/everstep-go/everstep/httpapi/httpapitest"
+	"github.com/everstep-go/everstep/react"
+	"github.com/everstep-go/everstep/store/memory"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -70,6 +77,32 @@ func TestAnIdleObserverNeedsLessThan30KiB(t *testing.T) {
 		c.Close()
 	}
 	require.Eventually(t, func() bool { return goroutinesIn("httpapi") == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// discard is a client that takes everything.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header                { return d.header }
+func (d *discard) WriteHeader(int)                    {}
+func (d *discard) Write(p []byte) (int, error)        { return len(p), nil }
+func (d *discard) FlushError() error                  { return nil }
+func (d *discard) SetWriteDeadline(t time.Time) error { return nil }
+
+// Not parallel: it counts the allocations of the process.
+func TestATextDeltaIsSentWithoutAllocations(t *testing.T) {
+	const deltas = 5000
+	bus := event.NewMemory(&event.MemoryOptions{Bytes: 64 << 20, KeepBytes: 64 << 20})
+	agent, err := react.New(react.Config{Name: "tester", Model: model{}, Store: memory.New(nil), Bus: bus})
+	require.NoError(t, err)
+	run, err := agent.Start(t.Context(), react.Ask(uuid.New(), strings.Repeat("word ", deltas)))
+	require.NoError(t, err)
+	_, err = run.Wait(t.Context())
+	require.NoError(t, err)
+	h := httpapi.New(agent, nil)
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/runs/"+run.ID().String()+"/events", nil)
+	r.Header.Set("Last-Event-ID", "0")
+	allocs := testing.AllocsPerRun(5, func() { h.ServeHTTP(&discard{http.Header{}}, r) })
+	assert.Less(t, allocs, float64(deltas)/10, "those of the stream, none for each delta")
 }
 
 // An observer that does not read while a run says more than the sockets between them hold: the run does not
