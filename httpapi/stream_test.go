@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -349,6 +350,26 @@ func TestAStreamThatEndsBeforeTheRunSaysSo(t *testing.T) {
 		<-done
 		assert.Equal(b, http.StatusServiceUnavailable, late.status)
 	})
+}
+
+// panicking is a bus whose observers panic.
+type panicking struct{ event.Bus }
+
+func (p panicking) Subscribe(context.Context, string, uuid.UUID, int64) iter.Seq2[event.Event, error] {
+	return func(func(event.Event, error) bool) { panic("a secret of the bus") }
+}
+
+func TestAPanicEndsAStreamAsAnErrorDoes(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, func(s *setup) { s.Bus = panicking{event.NewMemory(nil)} })
+	res, err := b.open(t.Context(), "POST", "/v1/runs", says("hi"))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err, "the connection is not torn down")
+	assert.Equal(t, "event: error\ndata: {\"code\":500000,\"message\":\"unexpected error\"}\n\n", string(text))
+	assert.Contains(t, b.log.String(), "a secret of the bus")
+	assert.Contains(t, b.log.String(), "stream_test.go", "with its stack")
 }
 
 func TestARunThatWaitsForItsSessionHasAStreamAlready(t *testing.T) {
