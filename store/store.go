@@ -236,16 +236,6 @@ type Load struct {
 	// Run, if set, asks for the last checkpoint of that run and its tasks, or for the session's
 	// head if the run has no checkpoint yet. Session and Checkpoint are not looked at.
 	Run uuid.UUID
-	// Known spares the reading of what the caller has in memory: if the sequence of the
-	// checkpoint that would be returned and the session's Base are still these, the position
-	// comes without documents and messages.
-	Known *Known
-}
-
-// Known is a position that a caller has in memory. See [Load.Known].
-type Known struct {
-	Checkpoint int64 // its sequence
-	Base       int64
 }
 
 // Position is where a run starts or goes on. See [Store.Load].
@@ -254,8 +244,6 @@ type Position struct {
 	Run     *Run // only if [Load.Run] was set
 	// Checkpoint is nil in a session without checkpoints.
 	Checkpoint *checkpoint.Checkpoint
-	// Unchanged: [Load.Known] still holds; Documents and Messages were not read.
-	Unchanged bool
 	// Documents is the chain that makes up the document: a whole one, then the patches on it
 	// in order. Empty if no document was ever written.
 	Documents []Document

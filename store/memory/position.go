@@ -26,9 +26,6 @@ func (s *Store) Load(ctx context.Context, l *store.Load) (*store.Position, error
 	if p != nil {
 		out.Checkpoint = p.snapshot()
 	}
-	if out.Unchanged {
-		return out, nil
-	}
 	out.Messages = cloneMessages(messages)
 	if p != nil {
 		for _, d := range p.document.chain() {
@@ -75,18 +72,7 @@ func (s *Store) load(l *store.Load) (*store.Position, *position, []*store.Messag
 		}
 	}
 	out.Session = ses.snapshot()
-	if k := l.Known; k != nil && k.Base == ses.Base && k.Checkpoint == seqOf(p) {
-		out.Unchanged = true
-		return out, p, nil, nil
-	}
 	return out, p, ses.history(p), nil
-}
-
-func seqOf(p *position) int64 {
-	if p == nil {
-		return 0
-	}
-	return p.Seq
 }
 
 // history returns the messages that a position sees, by sequence: those of its line and of the

@@ -41,10 +41,6 @@ func load(ctx context.Context, c *conn, l *store.Load) (*store.Position, error) 
 			return nil, err
 		}
 	}
-	if k := l.Known; k != nil && k.Checkpoint == seq && k.Base == in.Base {
-		p.Unchanged = true
-		return p, nil
-	}
 	if p.Checkpoint != nil {
 		if p.Documents, err = documents(ctx, c, in.sid, p.Checkpoint.Document); err != nil {
 			return nil, err

@@ -182,31 +182,6 @@ var readBreakages = []breakage{
 			return head, err
 		}
 	}, []string{"load-run"}},
-	{"reads what the caller knows", func(s *broken) {
-		s.load = func(ctx context.Context, l *store.Load) (*store.Position, error) {
-			c := *l
-			c.Known = nil
-			return s.Store.Load(ctx, &c)
-		}
-	}, []string{"load-known"}},
-	{"believes what the caller knows", func(s *broken) {
-		s.changeLoad(func(l *store.Load, p *store.Position) {
-			if l.Known != nil {
-				p.Unchanged, p.Messages, p.Documents = true, nil, nil
-			}
-		})
-	}, []string{"load-known-stale"}},
-	{"believes that no message was added", func(s *broken) {
-		s.load = func(ctx context.Context, l *store.Load) (*store.Position, error) {
-			c := *l
-			if l.Known != nil {
-				if ses, err := s.Store.Session(ctx, l.Tenant, l.Session); err == nil {
-					c.Known = &store.Known{Checkpoint: l.Known.Checkpoint, Base: ses.Base}
-				}
-			}
-			return s.Store.Load(ctx, &c)
-		}
-	}, []string{"load-known-stale"}},
 	{"reads messages and documents at two moments", func(s *broken) {
 		var n atomic.Int64
 		s.changeLoad(func(_ *store.Load, p *store.Position) {

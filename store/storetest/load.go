@@ -16,8 +16,6 @@ var loadScenarios = []scenario{
 	{"load-unknown", "What does not exist is not found, and is named.", loadUnknown},
 	{"load-run", "The position of a run is its own last checkpoint, wherever the head is.", loadRun},
 	{"load-run-at-start", "The position of a run without a checkpoint is the session's head.", loadRunAtStart},
-	{"load-known", "A position that the caller has comes without documents and messages.", loadKnown},
-	{"load-known-stale", "A position that moved on, in checkpoints or in messages, comes whole.", loadKnownStale},
 	{"load-consistent", "A position is of one moment, also beside writers.", loadConsistent},
 }
 
@@ -28,7 +26,6 @@ func loadEmpty(b *bundle) {
 	require.Equal(b, tenant, p.Session.Tenant)
 	require.Nil(b, p.Checkpoint)
 	require.Nil(b, p.Run)
-	require.False(b, p.Unchanged)
 	require.Empty(b, p.Documents)
 	require.Empty(b, p.Messages)
 	require.Empty(b, p.Tasks)
@@ -88,55 +85,6 @@ func loadRunAtStart(b *bundle) {
 	require.Equal(b, []string{"one"}, texts(b, p.Messages))
 	require.NotNil(b, p.Run)
 	require.Zero(b, p.Run.Last)
-}
-
-// known loads a position that the caller thinks to have.
-func (b *bundle) known(l store.Load, checkpoint, base int64) *store.Position {
-	b.Helper()
-	l.Tenant, l.Known = tenant, &store.Known{Checkpoint: checkpoint, Base: base}
-	p, err := b.store.Load(b.ctx, &l)
-	require.NoError(b, err)
-	return p
-}
-
-func loadKnown(b *bundle) {
-	session := b.newSession()
-	b.post(session, "posted")
-	r := b.start(session, with(document(`{}`), step("one")))
-	require.NoError(b, r.saveTask("a", true, "1"))
-	base := b.session(session).Base
-	for _, l := range []store.Load{{Session: session}, {Session: session, Checkpoint: r.at}, {Run: r.Run}} {
-		p := b.known(l, r.last, base)
-		require.True(b, p.Unchanged)
-		require.Empty(b, p.Documents)
-		require.Empty(b, p.Messages)
-		require.NotNil(b, p.Checkpoint)
-		require.Equal(b, r.at, p.Checkpoint.ID)
-		require.Equal(b, *b.session(session), p.Session)
-		if l.Run != uuid.Nil {
-			require.NotNil(b, p.Run)
-			require.Len(b, p.Tasks, 1)
-		}
-	}
-}
-
-func loadKnownStale(b *bundle) {
-	session := b.newSession()
-	first := b.whole(session, document(`{}`), step("one"))
-	base := b.session(session).Base
-	b.whole(session, step("two"))
-	p := b.known(store.Load{Session: session}, first.last, base)
-	require.False(b, p.Unchanged)
-	require.Equal(b, []string{"one", "two"}, texts(b, p.Messages))
-	require.Equal(b, []string{`{}`}, chain(p))
-
-	b.post(session, "posted")
-	p = b.known(store.Load{Session: session}, b.session(session).Head, base)
-	require.False(b, p.Unchanged)
-	require.Equal(b, []string{"one", "two", "posted"}, texts(b, p.Messages))
-	p = b.known(store.Load{Session: session, Checkpoint: first.at}, first.last, base)
-	require.False(b, p.Unchanged)
-	require.Equal(b, []string{"one", "posted"}, texts(b, p.Messages))
 }
 
 func loadConsistent(b *bundle) {
