@@ -21,10 +21,6 @@ import (
 func (r *request) read() ([]byte, error) {
 	body := io.Reader(r.Body)
 	if r.limit >= 0 {
-		if r.ContentLength > r.limit {
-			// Known without reading it; the server closes the connection rather than read on.
-			return nil, &http.MaxBytesError{Limit: r.limit}
-		}
 		body = http.MaxBytesReader(r.w, r.Body, r.limit)
 	}
 	text, err := io.ReadAll(body)

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,11 +12,12 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
-// broken is a store that can be made to fail, and to panic.
+// broken is a store that can be made to fail, to panic, and not to answer.
 type broken struct {
 	store.Store
 	err    error
 	panics bool
+	asked  chan struct{} // if set, lists of sessions say so here and then wait for the end of their context
 }
 
 func (b *broken) fail() error {
@@ -28,6 +30,11 @@ func (b *broken) fail() error {
 func (b *broken) Sessions(ctx context.Context, q *store.SessionQuery) (*store.Page[store.Session], error) {
 	if err := b.fail(); err != nil {
 		return nil, err
+	}
+	if b.asked != nil {
+		b.asked <- struct{}{}
+		<-ctx.Done()
+		return nil, fmt.Errorf("broken: %w", ctx.Err())
 	}
 	return b.Store.Sessions(ctx, q)
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,10 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/httpapi"
 	"github.com/everstep-go/everstep/httpapi/httpapitest"
+	"github.com/everstep-go/everstep/react"
+	"github.com/everstep-go/everstep/store/memory"
 )
 
-// goneIn counts the goroutines that are in a package's code.
+// goroutinesIn counts the goroutines that are in a package's code.
 func goroutinesIn(packages ...string) (n int) {
 	buf := make([]byte, 64<<20)
 	for _, stack := range bytes.Split(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
@@ -130,6 +136,22 @@ func TestARequestMayBreakAnywhere(t *testing.T) {
 	assert.NotContains(t, b.log.String(), "level=ERROR")
 }
 
+func TestNobodyIsWokenForAClientThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &logged{}
+		st := &broken{Store: memory.New(nil), asked: make(chan struct{})}
+		agent, err := react.New(react.Config{Name: "tester", Model: model{}, Store: st})
+		require.NoError(t, err)
+		h := httpapi.New(agent, &httpapi.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		leave, done := connect(t, h, &wire{}, "GET", "/v1/sessions", "")
+		<-st.asked
+		leave()
+		<-done
+		assert.Empty(t, log.String())
+	})
+}
+
 func TestAnObserverMayLeaveAndComeBack(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -158,4 +180,36 @@ func TestAnObserverMayLeaveAndComeBack(t *testing.T) {
 		require.EqualValues(t, i+1, e.Seq, "none is missed, none comes twice")
 	}
 	assert.Equal(t, "completed", b.status(run.Run), "and the run did not notice")
+}
+
+func TestStreamsWorkOverHTTP2Too(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	server := httptest.NewUnstartedServer(httpapi.New(b.agent, nil))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	post := func(ctx context.Context, body object) *http.Response {
+		req, err := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/runs", strings.NewReader(mustJSON(t, body)))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := server.Client().Do(req)
+		require.NoError(t, err)
+		require.Equal(t, 2, res.ProtoMajor)
+		return res
+	}
+	assert.Equal(t, join(begins, text, ends), kinds(b.events(post(t.Context(), says("hi")))))
+
+	run := uuid.New()
+	ctx, leave := context.WithCancel(t.Context())
+	res := post(ctx, says("hold a b", object{"run_id": run}))
+	for e, err := range httpapitest.Events(res.Body) {
+		require.NoError(t, err)
+		if e.Data.Kind() == "text_message_content" {
+			break // it came while the run goes on
+		}
+	}
+	leave()
+	res.Body.Close()
+	assert.Equal(t, "cancelled", b.status(run))
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -113,7 +114,7 @@ func (h *handler) observeRun(r *request) (any, error) {
 	last := r.Header.Get("Last-Event-ID")
 	if last != "" {
 		n, err := strconv.ParseUint(last, 10, 63)
-		if err != nil {
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // beyond the last is the last
 			return nil, badRequest("Last-Event-ID: %q is not the id of an event", last)
 		}
 		after = int64(min(n, math.MaxInt64-1))
