@@ -87,8 +87,8 @@ func New(agent *react.Agent, options *Options) http.Handler {
 	o.Version = cmp.Or(o.Version, buildVersion())
 	h := &handler{agent: agent, opts: o, mux: http.NewServeMux()}
 	routes := h.routes()
-	h.document = openAPI(agent.Name(), agent.Description(), o.Version, routes)
-	h.page = docsPage(h.document)
+	doc := newOpenAPI(agent.Name(), agent.Description(), o.Version, routes)
+	h.document, h.page = doc.print(), doc.page(routes)
 	for pattern, methods := range byPath(routes) {
 		h.mux.Handle(pattern, h.dispatch(methods))
 	}
