@@ -106,6 +106,45 @@ func TestEveryReferenceHasAComponentAndEveryComponentAReference(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(doc.Components.Schemas)), slices.Collect(maps.Keys(referred)))
 }
 
+// A null is printed, and nothing is left out but the params of a rule that has none.
+func TestWhatIsPrintedIsPrintedAlways(t *testing.T) {
+	t.Parallel()
+	doc, _ := documentOfRoutes()
+	seen := map[string]bool{}
+	var check func(place string, s *schema)
+	check = func(place string, s *schema) {
+		if s == nil {
+			return
+		}
+		if name := path.Base(s.Ref); s.Ref != "" && !seen[name] {
+			seen[name] = true
+			check(name, doc.Components.Schemas[name])
+		}
+		required := s.Required
+		if place == "FieldError" {
+			required = append(required, "params")
+		}
+		assert.ElementsMatch(t, slices.Collect(maps.Keys(s.Properties)), required, place)
+		for name, p := range s.Properties {
+			check(place+"."+name, p)
+		}
+		check(place, s.Items)
+		for _, s := range slices.Concat(s.AnyOf, s.OneOf) {
+			check(place, s)
+		}
+	}
+	for _, methods := range doc.Paths {
+		for _, op := range methods {
+			for _, res := range op.Responses {
+				for _, m := range res.Content {
+					check(op.ID, m.Schema)
+				}
+			}
+		}
+	}
+	assert.Contains(t, seen, "FieldError")
+}
+
 func TestTheDocumentIsTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	first, routes := documentOfRoutes()
