@@ -36,12 +36,13 @@ type (
 		Messages           []sentMessage            `json:"messages,omitempty" jsonschema:"at least one, unless there is a resume_payload or a checkpoint_id"`
 		ResumePayload      json.RawMessage          `json:"resume_payload,omitempty" jsonschema:"answers what an interrupted run asks: an object by the ids of the questions or, if there is one question, any JSON; null is no answer"`
 		OnBusy             graph.OnBusy             `json:"on_busy,omitempty" jsonschema:"what to do if the session has an active run; if left out, what the agent does"`
-		Context            map[string]any           `json:"context,omitempty" jsonschema:"its members replace those of the context"`
+		Context            json.RawMessage          `json:"context,omitempty" jsonschema:"its members replace those of the context"`
 		Model              react.ModelConfig        `json:"model,omitzero" jsonschema:"replaces that of the session; null clears it"`
 		CapabilityOverride react.CapabilityOverride `json:"capability_override,omitzero" jsonschema:"replaces that of the session; null clears it"`
 		ContextVars        []react.ContextVar       `json:"context_vars,omitempty" jsonschema:"replace those of the session; an empty list clears them, null does not"`
 		Tools              []message.ToolSpec       `json:"tools,omitempty" jsonschema:"that the client runs; they replace those of the session, an empty list clears them, null does not"`
 	}
+	// sentMessage is a message as clients send it.
 	sentMessage interface{ message.Message }
 	// nestedMedia is the older form of a block, which is never printed (contract R6).
 	nestedMedia struct {
@@ -300,8 +301,6 @@ func (c schemas) of(t reflect.Type) *schema {
 		return ref(cmp.Or(names[t], strings.ToUpper(name[:1])+name[1:]))
 	case reflect.Slice:
 		return &schema{Type: "array", Items: c.of(t.Elem())}
-	case reflect.Map:
-		return &schema{Type: "object"}
 	case reflect.String:
 		return &schema{Type: "string"}
 	case reflect.Float64:

@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/httpapi"
+	"github.com/everstep-go/everstep/httpapi/httpapitest"
+	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/react/reacttest"
 	"github.com/everstep-go/everstep/store/memory"
@@ -394,6 +396,28 @@ func TestConformingFindsWhatTheDocumentDoesNotSay(t *testing.T) {
 			assert.Contains(t, rec.errors[0], c.want, name)
 		}
 	}
+}
+
+func TestConformingHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	heard := make(chan struct{})
+	agent := newAgent(t, react.ModelFunc(func(context.Context, *message.Request) (message.Reply, error) {
+		<-heard
+		return message.Reply{Text: "hello"}, nil
+	}))
+	server := httptest.NewServer(conforming(t, httpapi.New(agent, nil)))
+	t.Cleanup(server.Close)
+	res, err := http.Post(server.URL+"/v1/runs", "application/json", strings.NewReader(`{"messages":[{"role":"user","content":"hi"}]}`))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	n := 0
+	for _, err := range httpapitest.Events(res.Body) {
+		require.NoError(t, err)
+		if n++; n == 1 {
+			close(heard)
+		}
+	}
+	assert.Greater(t, n, 5)
 }
 
 // newAgent returns an agent that keeps everything in memory.
