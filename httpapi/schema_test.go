@@ -34,7 +34,8 @@ import (
 // What is written passes through at once. Events are checked as they pass, so that a stream may be
 // of any length; after the first that is wrong those of the same stream are only counted.
 //
-// Answers to clients that are gone, and those after the end of the test, are not looked at.
+// Answers to clients that are gone, and those after the end of the test, are not looked at. The
+// codes that an Options.Tenant makes up are in no document: do not wrap a handler that has one.
 func conforming(t testing.TB, h http.Handler) http.Handler {
 	t.Helper()
 	c := &checker{t: t, doc: fetchDocument(t, h)}
