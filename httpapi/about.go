@@ -35,9 +35,9 @@ func (h *handler) health(r *request) (any, error) {
 	return health{"ok"}, nil
 }
 
-func (h *handler) openAPI(*request) (any, error) { return json.RawMessage(h.document), nil }
+func (h *handler) openAPI(*request) (any, error) { return json.RawMessage(h.document()), nil }
 
-func (h *handler) docs(*request) (any, error) { return h.page, nil }
+func (h *handler) docs(*request) (any, error) { return h.page(), nil }
 
 // page is an HTML page.
 type page string

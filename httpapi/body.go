@@ -135,19 +135,43 @@ func enum[T ~string](o *object, name string, values ...T) T {
 
 // optional returns a value that is given, null too, or left out.
 func optional[T any](o *object, name string) (value react.Optional[T]) {
-	text, given := o.members[name]
-	if !given {
+	if _, given := o.members[name]; !given {
 		return value
 	}
 	var v T
-	if err := json.Unmarshal(text, &v); err != nil {
+	o.decode(name, &v)
+	return react.Set(v)
+}
+
+func (o *object) decode(name string, v any) {
+	if err := json.Unmarshal(o.members[name], v); err != nil {
 		field, reason := name, err.Error()
 		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			field, reason = strings.TrimSuffix(name+"."+e.Field, "."), "must be "+kindOf(e.Type)
 		}
 		o.wrong(field, strings.TrimPrefix(reason, "react: "))
 	}
-	return react.Set(v)
+}
+
+// model returns a model that is given, null too, or left out.
+func (o *object) model(name string) react.Optional[*react.ModelConfig] {
+	model := optional[*react.ModelConfig](o, name)
+	if o.raw(name) != nil {
+		// What the parameters would let through: any JSON, and null for an empty string.
+		var strict struct {
+			Override struct {
+				Params struct {
+					Stop     []*string                  `json:"stop_sequences"`
+					Provider map[string]json.RawMessage `json:"provider_params"`
+				} `json:"inference_params"`
+			} `json:"override"`
+		}
+		o.decode(name, &strict)
+		if slices.Contains(strict.Override.Params.Stop, nil) {
+			o.wrong(name+".override.inference_params.stop_sequences", "must be an array of strings")
+		}
+	}
+	return model
 }
 
 // kindOf names the JSON that a Go type is made of.

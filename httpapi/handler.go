@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -87,8 +88,10 @@ func New(agent *react.Agent, options *Options) http.Handler {
 	o.Version = cmp.Or(o.Version, buildVersion())
 	h := &handler{agent: agent, opts: o, mux: http.NewServeMux()}
 	routes := h.routes()
-	h.document = openAPI(agent.Name(), agent.Description(), o.Version, routes)
-	h.page = docsPage(h.document)
+	// Made once, but not by programs that never show it, such as tests.
+	doc := sync.OnceValue(func() *openAPI { return newOpenAPI(agent.Name(), agent.Description(), o.Version, routes) })
+	h.document = sync.OnceValue(func() []byte { return doc().print() })
+	h.page = sync.OnceValue(func() page { return doc().page(routes) })
 	for pattern, methods := range byPath(routes) {
 		h.mux.Handle(pattern, h.dispatch(methods))
 	}
@@ -109,8 +112,8 @@ type handler struct {
 	agent    *react.Agent
 	opts     Options
 	mux      *http.ServeMux
-	document []byte // OpenAPI
-	page     page   // the document for people
+	document func() []byte // OpenAPI
+	page     func() page   // the document for people
 }
 
 // ServeHTTP implements http.Handler.

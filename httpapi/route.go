@@ -14,7 +14,7 @@ func (h *handler) routes() []*route {
 		run         = "/v1/runs/{run_id}"
 		checkpoints = "/v1/sessions/{session_id}/checkpoints"
 	)
-	start := []int{CodeRunExists, CodeCheckpointNotFound, CodeSessionBusy, CodeUnavailable}
+	start := []int{CodeRunExists, CodeCheckpointNotFound, CodeSessionBusy, CodeInvalid}
 	return []*route{
 		{
 			method: http.MethodGet, path: sessions, name: "listSessions", summary: "List sessions, newest first",
@@ -35,7 +35,7 @@ func (h *handler) routes() []*route {
 		}, {
 			method: http.MethodPost, path: messages, name: "createMessage", summary: "Add a message outside of a run",
 			answer: h.createMessage, status: http.StatusCreated, body: "CreateMessage", result: "Message",
-			errors: []int{CodeSessionNotFound, CodeMessageExists},
+			errors: []int{CodeSessionNotFound, CodeMessageExists, CodeInvalid},
 		}, {
 			method: http.MethodGet, path: message, name: "getMessage", summary: "Read a message",
 			answer: h.getMessage, status: http.StatusOK, result: "Message", errors: []int{CodeMessageNotFound},
@@ -62,7 +62,7 @@ func (h *handler) routes() []*route {
 		}, {
 			method: http.MethodGet, path: run + "/events", name: "observeRun",
 			summary: "Stream the events of a run from now on, or after the one that Last-Event-ID names",
-			answer:  h.observeRun, status: http.StatusOK, result: eventStream, errors: []int{CodeRunNotFound, CodeRunNotActive, CodeUnavailable},
+			answer:  h.observeRun, status: http.StatusOK, result: eventStream, errors: []int{CodeRunNotFound, CodeRunNotActive},
 		}, {
 			method: http.MethodGet, path: checkpoints, name: "listCheckpoints", summary: "List the checkpoints of a session, of all its branches, newest first",
 			answer: h.listCheckpoints, status: http.StatusOK, filters: checkpointFilters, result: "CheckpointPage", errors: []int{CodeSessionNotFound},

@@ -44,7 +44,7 @@ func (r *request) input() (react.Input, error) {
 	in := react.Input{
 		Tenant: r.tenant, Session: o.id("session_id"), Run: o.id("run_id"), Checkpoint: o.id("checkpoint_id"),
 		Resume: o.raw("resume_payload"), Context: o.document("context"),
-		Model:              optional[*react.ModelConfig](o, "model"),
+		Model:              o.model("model"),
 		CapabilityOverride: optional[*react.CapabilityOverride](o, "capability_override"),
 		OnBusy:             enum(o, "on_busy", graph.Reject, graph.Wait, graph.Cancel),
 	}
