@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -346,6 +347,37 @@ func TestAnObserverWhoMissedEventsGetsASnapshot(t *testing.T) {
 			})
 		})
 	}
+	t.Run("the rest of it if it has a part", func(t *testing.T) {
+		t.Parallel()
+		for name, keep := range map[string]time.Duration{"of a full log": time.Minute, "of a log that is gone": -1} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				bus := event.NewMemory(&event.MemoryOptions{Bytes: 300, Keep: keep})
+				t.Cleanup(func() { _ = bus.Close() })
+				parts := func(d doc) []event.Data {
+					return []event.Data{event.StateSnapshot{}, event.MessagesSnapshot{}, event.TextMessageContent{Delta: "and more"}}
+				}
+				r := newRunner(t, speaker(t, nil), memory.New(nil), &graph.RunnerOptions[doc]{Bus: bus, Snapshot: parts})
+				run, _ := complete(t, r, graph.StartParams[doc]{})
+				all := func(after int64) (kinds []event.Kind, seqs []int64) {
+					for e, err := range run.Events(t.Context(), after) {
+						require.NoError(t, err)
+						kinds, seqs = append(kinds, e.Data.Kind()), append(seqs, e.Seq)
+					}
+					return kinds, seqs
+				}
+				want, seqs := all(0)
+				require.Equal(t, event.KindStateSnapshot, want[0])
+				require.True(t, slices.IsSorted(seqs))
+				for cut := range want {
+					got, _ := all(seqs[cut])
+					for _, kind := range want[cut+1:] {
+						assert.Contains(t, got, kind, "cut off after %d of %v", cut+1, want)
+					}
+				}
+			})
+		}
+	})
 	t.Run("one that is too slow, too", func(t *testing.T) {
 		t.Parallel()
 		inBubble(t, func(t *testing.T) {

@@ -141,8 +141,8 @@ const Live int64 = -1
 
 // Events returns the events of the run after a number, zero for all: those that are kept, then
 // live ones as they come, up to the last event of the run. An observer that asks for events
-// that are gone gets a snapshot of where the run stands instead, under the number before the
-// first that is kept.
+// that are gone gets a snapshot of where the run stands instead, under numbers before the first
+// that is kept: who has seen a part of it asks for the rest and gets it whole.
 //
 // The sequence ends with at most one error: ctx's, or the reason why this process cannot go on
 // with the run. Each loop starts anew. Breaking the loop only stops watching; see [Run.Hold].
@@ -274,8 +274,11 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 		return true
 	}
 	if gap, ok := errors.AsType[*event.GapError](err); ok && r.r.store != nil {
-		w.after = gap.First - 1
-		return w.late || w.snapshot(ctx, w.after)
+		if w.late {
+			w.after = gap.First - 1
+			return true
+		}
+		return w.snapshot(ctx, gap.First-1)
 	}
 	if !errors.Is(err, event.ErrNoLog) || r.r.store == nil {
 		w.yield(event.Event{}, err)
@@ -294,15 +297,15 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 		w.yield(event.Event{}, err)
 		return false
 	}
+	// Whoever comes before a log begins is there in time for all of it.
+	w.after = max(w.after, 0)
 	if run.Status.Ended() {
 		if w.late || w.snapshot(ctx, w.after+1) {
 			w.last(ctx, run)
 		}
 		return false
 	}
-	// It runs elsewhere, or waits to be taken up: its events will come by the bus, and whoever
-	// waits for them here is there in time for all of them.
-	w.after = max(w.after, 0)
+	// It runs elsewhere, or waits to be taken up: its events will come by the bus.
 	timer := time.NewTimer(r.r.opts.Heartbeat)
 	defer timer.Stop()
 	var over <-chan struct{}
@@ -334,8 +337,11 @@ func (w *watch[S]) snapshot(ctx context.Context, number int64) bool {
 		w.yield(event.Event{}, err)
 		return false
 	}
-	for _, data := range w.run.r.snapshot(h.state) {
-		if !w.yield(w.event(number, data), nil) {
+	parts := w.run.r.snapshot(h.state)
+	for i, data := range parts {
+		// A number of its own for each, for who asks for what follows a part of it.
+		n := max(number-int64(len(parts)-1-i), w.after)
+		if !w.yield(w.event(n, data), nil) {
 			return false
 		}
 	}

@@ -117,6 +117,8 @@ type bundle struct {
 type setup struct {
 	react.Config
 	httpapi.Options
+	// unchecked: answers are not held against the OpenAPI document.
+	unchecked bool
 }
 
 func newBundle(t *testing.T, change ...func(*setup)) *bundle {
@@ -124,11 +126,11 @@ func newBundle(t *testing.T, change ...func(*setup)) *bundle {
 	b := &bundle{T: t, log: &logged{}, gate: make(chan struct{})}
 	logger := slog.New(slog.NewTextHandler(b.log, nil))
 	s := setup{
-		react.Config{
+		Config: react.Config{
 			Name: "tester", Model: model{b.gate}, Store: memory.New(nil), Tools: b.tools(), Logger: logger,
 			Capabilities: []string{"math"}, CapabilityPolicy: react.PolicyExtensible,
 		},
-		httpapi.Options{Logger: logger, Version: "1.2.3"},
+		Options: httpapi.Options{Logger: logger, Version: "1.2.3"},
 	}
 	for _, c := range change {
 		c(&s)
@@ -136,7 +138,11 @@ func newBundle(t *testing.T, change ...func(*setup)) *bundle {
 	var err error
 	b.agent, err = react.New(s.Config)
 	require.NoError(t, err)
-	server := httptest.NewServer(httpapi.New(b.agent, &s.Options))
+	h := httpapi.New(b.agent, &s.Options)
+	if !s.unchecked {
+		h = conforming(t, h)
+	}
+	server := httptest.NewServer(h)
 	b.url = server.URL
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

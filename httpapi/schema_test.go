@@ -125,6 +125,9 @@ func (d *document) operation(r *http.Request) *documented {
 	}
 	_, pattern := d.mux.Handler(r)
 	method, template, _ := strings.Cut(pattern, " ")
+	if d.Paths[r.URL.Path] != nil && template != r.URL.Path && template != r.URL.Path+"{$}" {
+		return nil // a path without a parameter comes first, whatever its methods
+	}
 	return d.Paths[strings.TrimSuffix(template, "{$}")][strings.ToLower(method)]
 }
 
@@ -325,7 +328,8 @@ func (e *exchange) event(frame string) error {
 		return e.doc.validate("Error", []byte(fields["data"]))
 	}
 	id, err := strconv.Atoi(fields["id"])
-	if err != nil || id <= e.last {
+	snapshot := strings.HasSuffix(fields["event"], "_snapshot") // of what was missed, under the number of its end
+	if err != nil || id < e.last || id == e.last && !snapshot {
 		return fmt.Errorf("id %q after %d", fields["id"], e.last)
 	}
 	e.last = id
