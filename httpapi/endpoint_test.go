@@ -83,6 +83,7 @@ func TestAWrongRequestGetsTheCodeOfTheContractAndWritesNothing(t *testing.T) {
 		"a query string with a semicolon":        {"GET", "/v1/sessions?a=1;b=2", nil, nil, 400000},
 		"a filter that is no UUID":               {"GET", "/v1/sessions?ids[]=x", nil, nil, 400000},
 		"a filter that is no time":               {"GET", "/v1/sessions?created_after=yesterday", nil, nil, 400000},
+		"a filter before all time":               {"GET", "/v1/sessions?created_before=0001-01-01T00:00:00Z", nil, nil, 400000},
 		"a status that does not exist":           {"GET", session + "/runs?statuses[]=asleep", nil, nil, 400000},
 		"a role that does not exist":             {"GET", session + "/messages?roles=god", nil, nil, 400000},
 		"a reason that does not exist":           {"GET", session + "/checkpoints?reasons[0]=none", nil, nil, 400000},
@@ -242,6 +243,15 @@ func TestFieldsThatBreakARuleAreNamedTogether(t *testing.T) {
 		{"code":"length","message":"must have at least one message, unless there is a resume_payload or a checkpoint_id","params":{"min":1,"value":0}}]}]}`, string(a.body))
 	a = b.post("/v1/runs", `{"messages":[{"role":"user","content":[{"type":"text","value":"x"},{"type":"image","source":{"type":"url"},"media_type":"image/png"}]}]}`)
 	assert.JSONEq(t, `{"code":422000,"message":"messages[0].content[1].source.value: is missing"}`, string(a.body))
+}
+
+func TestTheFirstThingOfAWrongShapeIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	a := b.post("/v1/runs", `{"on_busy":1,"messages":7,"run_id":2,"session_id":"x"}`)
+	assert.JSONEq(t, `{"code":422000,"message":"session_id: must be a UUID"}`, string(a.body))
+	a = b.get("/v1/sessions?ids=x&created_after=y&per_page=z")
+	assert.JSONEq(t, `{"code":400000,"message":"ids: \"x\" is not a UUID"}`, string(a.body))
 }
 
 func TestALockedAgentRefusesToBeOverridden(t *testing.T) {
