@@ -332,15 +332,28 @@ func (b *bundle) watch(run uuid.UUID, last string) []event.Event {
 	return b.events(res)
 }
 
-// status waits until a run has ended and returns how.
-func (b *bundle) status(run uuid.UUID) string {
+// status waits until a run has ended and returns how; tenant may name whose it is.
+func (b *bundle) status(run uuid.UUID, tenant ...string) string {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
 	defer cancel()
-	handle, err := b.agent.Attach(ctx, "", run)
+	handle, err := b.agent.Attach(ctx, strings.Join(tenant, ""), run)
 	require.NoError(b, err)
 	_, _ = handle.Wait(ctx)
-	return decode[struct{ Status string }](b, b.get("/v1/runs/"+run.String())).Status
+	kept, err := b.agent.RunRecord(ctx, strings.Join(tenant, ""), run)
+	require.NoError(b, err)
+	return string(kept.Status)
+}
+
+// textOf joins the text of a stream.
+func textOf(events []event.Event) string {
+	var text strings.Builder
+	for _, e := range events {
+		if d, ok := e.Data.(event.TextMessageContent); ok {
+			text.WriteString(d.Delta)
+		}
+	}
+	return text.String()
 }
 
 func kinds(events []event.Event) []event.Kind {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,7 +107,7 @@ func TestARequestMayBreakAnywhere(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	body := mustJSON(t, says("hi"))
-	request := "POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body
+	request := "POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 	for n := range len(request) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 		require.NoError(t, err)
@@ -170,7 +171,7 @@ func TestAnObserverMayLeaveAndComeBack(t *testing.T) {
 		for e, err := range httpapitest.Events(res.Body) {
 			require.NoError(t, err)
 			got = append(got, e)
-			last = itoa(int(e.Seq))
+			last = strconv.Itoa(int(e.Seq))
 			break // one event a connection
 		}
 		leave()

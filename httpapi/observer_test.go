@@ -1,13 +1,11 @@
 package httpapi_test
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +20,6 @@ import (
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/store/memory"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // inUse is how much memory the process needs for what it holds.
 func inUse() uint64 {
@@ -133,5 +129,5 @@ func TestAnObserverThatLagsFarBehindIsToldWhatItMissed(t *testing.T) {
 		assert.Greater(t, snapshots, 1, "what is missing is told by a snapshot")
 	}
 	assert.Equal(t, "completed", b.status(run.Run))
-	t.Log(fmt.Sprintf("%d deltas, %d snapshots", text, snapshots))
+	t.Logf("%d deltas, %d snapshots", text, snapshots)
 }
