@@ -38,7 +38,8 @@ func TestAnIdleObserverNeedsLessThan30KiB(t *testing.T) {
 	}
 	const n, limit = 2000, 30 << 10
 	b := newBundle(t, func(s *setup) { s.unchecked = true })
-	run := b.detached(says("hold a b"))
+	// A large snapshot must not stay in the buffers of those who have been sent it.
+	run := b.detached(says("hold a b", object{"context": object{"large": strings.Repeat("x", 100<<10)}}))
 	request := "GET /v1/runs/" + run.Run.String() + "/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 0\r\n\r\n"
 	b.get("/health")
 	before := inUse()
