@@ -38,6 +38,14 @@ type Usage struct {
 	ReasoningTokens   int64 `json:"reasoning_tokens"`    // part of OutputTokens
 }
 
+// Plus returns the sum.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
+		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens, ReasoningTokens: u.ReasoningTokens + v.ReasoningTokens,
+	}
+}
+
 // FinishReason says why a model stopped.
 type FinishReason string
 
@@ -45,8 +53,9 @@ type FinishReason string
 const (
 	FinishStop          FinishReason = "stop"
 	FinishToolCalls     FinishReason = "tool_calls"
-	FinishLength        FinishReason = "length"
-	FinishContentFilter FinishReason = "content_filter"
+	FinishLength        FinishReason = "length"         // the limit of tokens
+	FinishContentFilter FinishReason = "content_filter" // the provider cut it off
+	FinishRefusal       FinishReason = "refusal"        // the model does not want to answer
 	FinishUnknown       FinishReason = "unknown"
 )
 

@@ -25,6 +25,7 @@
 //
 // # Errors
 //
-// Decoding reports a [*RoleError] or a [*FieldError] that names the field. Adapters wrap [ErrInvalidRequest],
-// [ErrModelNotAllowed] or [ErrUnsupported], and mark with [Transient] what may work if it is tried again.
+// Decoding reports a [*RoleError] or a [*FieldError] that names the field. Adapters of
+// providers return a [*ProviderError] that says of which kind it is, such as [ErrTooLong], and mark with
+// [Transient] what may work if it is tried again.
 package message

@@ -2,7 +2,6 @@ package message
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 )
 
@@ -96,14 +95,3 @@ func eitherRaw(p, base json.RawMessage) json.RawMessage {
 	}
 	return base
 }
-
-// What is wrong with a request, in terms that do not depend on the provider. Adapters wrap these; none of them
-// goes away by asking again.
-var (
-	// ErrInvalidRequest: the request cannot be understood, by us or by the provider.
-	ErrInvalidRequest = errors.New("message: invalid request")
-	// ErrModelNotAllowed: the model does not exist or may not be used here.
-	ErrModelNotAllowed = errors.New("message: model not allowed")
-	// ErrUnsupported: the model cannot do what is asked, such as looking at images.
-	ErrUnsupported = errors.New("message: unsupported by the model")
-)
