@@ -200,7 +200,7 @@ func TestASilentStreamIsKeptAlive(t *testing.T) {
 		assert.True(b, strings.HasSuffix(before, "\"delta\":\"a\"}\nid: 4\n\n"), before)
 		time.Sleep(15*time.Second - 1)
 		assert.Equal(b, before, w.got())
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		synctest.Wait()
 		assert.Equal(b, before+": keep-alive\n\n", w.got())
 		time.Sleep(30 * time.Second)
