@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/internal/wire"
 )
 
 // Role says who speaks in a message. It is data: it is stored and sent.
@@ -96,6 +98,37 @@ type Assistant struct {
 	Header
 	Content   string     // empty, printed as null: no text arrived
 	ToolCalls []ToolCall // nil is printed as []
+}
+
+// ReplyInfo is what the metadata of a message that a model made says about how it was made. What
+// is zero is not said.
+type ReplyInfo struct {
+	// Partial: the reply was cut off.
+	Partial bool `json:"partial,omitempty"`
+	// FinishReason, if it is more than the end of what the model wanted to say: FinishLength,
+	// FinishContentFilter, FinishRefusal.
+	FinishReason FinishReason `json:"finish_reason,omitempty"`
+	// Model that was asked, as its provider names it.
+	Model string `json:"model,omitempty"`
+	// Usage of the call, all of it on the assistant message of the reply.
+	Usage Usage `json:"usage,omitzero"`
+}
+
+// Metadata returns the info as metadata, nil if it says nothing.
+func (i ReplyInfo) Metadata() json.RawMessage {
+	if i == (ReplyInfo{}) {
+		return nil
+	}
+	text, _ := wire.Marshal(i) // nothing in it can fail
+	return text
+}
+
+// ReplyInfoOf returns what the metadata of a message says.
+func ReplyInfoOf(m Message) (i ReplyInfo) {
+	if text := m.Head().Metadata; text != nil && json.Unmarshal(text, &i) != nil {
+		return ReplyInfo{} // of somebody else
+	}
+	return i
 }
 
 // NewAssistant returns an assistant message.

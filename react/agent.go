@@ -27,6 +27,7 @@ type Agent struct {
 	config Config
 	tools  map[string]*registered
 	order  []*registered // as they were given: the order in which models see them
+	output *validator    // of answers; nil for free text
 	runner *graph.Runner[State]
 }
 

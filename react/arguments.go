@@ -30,35 +30,37 @@ type ArgumentError struct{ Reason string }
 
 func (e *ArgumentError) Error() string { return "invalid arguments: " + e.Reason }
 
-// validator validates the arguments of one tool. It is safe for concurrent use.
+// validator validates the arguments of one tool, or the answers of an agent. It is safe for
+// concurrent use.
 type validator struct {
 	schema  *jsonschema.Resolved
 	shape   *shape                      // the schema, if it is plain: most calls need nothing else; may be nil
 	decodes func(json.RawMessage) error // what else the arguments must go through; may be nil
 }
 
-// newValidator makes a validator of a tool's parameters. Its errors are for whoever wrote those.
-func newValidator(parameters json.RawMessage) (*validator, error) {
-	data, err := wire.Clean(parameters)
+// newValidator makes a validator of a schema of objects, such as a tool's parameters. Its errors
+// are for whoever wrote that.
+func newValidator(text json.RawMessage) (*validator, error) {
+	data, err := wire.Clean(text)
 	if err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+		return nil, err
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(data, &schema); err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+		return nil, err
 	}
 	if data[0] != '{' || schema.Type != "object" {
-		return nil, errors.New(`parameters: a JSON schema with "type":"object" is needed`)
+		return nil, errors.New(`a JSON schema with "type":"object" is needed`)
 	}
 	if err := checkReferences(&schema); err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+		return nil, err
 	}
 	if schema.Schema, err = dialect(schema.Schema); err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+		return nil, err
 	}
 	resolved, err := schema.Resolve(nil)
 	if err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+		return nil, err
 	}
 	v := &validator{schema: resolved}
 	if plain, ok := shapeOf(&schema); ok {

@@ -3,7 +3,6 @@ package react
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,8 +34,17 @@ func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callMod
 	if err != nil {
 		return s, none, graph.Fail(CodeModelError, "the model could not be asked", err)
 	}
-	out := &reply{ctx: ctx, agent: n.agent}
+	out := &reply{ctx: ctx, agent: n.agent, model: c.request.Model}
 	err = out.stream(&c)
+	if misfit := n.agent.misfit(&out.whole); err == nil && misfit != nil {
+		c.request = repair(c.request, &out.whole, misfit)
+		out = &reply{ctx: ctx, agent: n.agent, model: c.request.Model, before: out.whole.Usage}
+		if err = out.stream(&c); err == nil {
+			if misfit = n.agent.misfit(&out.whole); misfit != nil {
+				return s, none, graph.Fail(CodeModelError, "the model's answer does not fit the schema", misfit)
+			}
+		}
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		// What was said up to here stays (contract R14, R33).
@@ -69,6 +77,9 @@ func (a *Agent) prepare(ctx context.Context, s *State) (call, error) {
 		return call{}, fmt.Errorf("react: unknown provider %q", config.Override.Provider)
 	}
 	req := &message.Request{Model: name, Params: a.config.Params, Tools: a.offered(s)}
+	if a.config.Output != nil {
+		req.Output = a.config.Output.Schema
+	}
 	if o := config.Override; o != nil {
 		if a.config.AllowModel != nil && !a.config.AllowModel(cmp.Or(o.Provider, a.config.Provider), name) {
 			return call{}, fmt.Errorf("react: model %q: %w", name, message.ErrModelNotAllowed)
@@ -169,6 +180,8 @@ func (a *Agent) compact(ctx context.Context, messages []message.Message, system 
 type reply struct {
 	ctx       context.Context
 	agent     *Agent
+	model     string
+	before    message.Usage // of a reply that did not fit
 	collected message.Collector
 	whole     message.Reply // once the stream has ended
 
@@ -283,8 +296,21 @@ func (r *reply) messages(s *State) ([]message.Message, []message.ToolCall, error
 		calls = []message.ToolCall{}
 	}
 	return append(r.reasoning(), &message.Assistant{
-		Header: message.Header{ID: r.text, Name: r.agent.config.Name}, Content: r.whole.Text, ToolCalls: calls,
+		Header:  message.Header{ID: r.text, Name: r.agent.config.Name, Metadata: r.info().Metadata()},
+		Content: r.whole.Text, ToolCalls: calls,
 	}), calls, nil
+}
+
+// info is what is kept of how the reply was made.
+func (r *reply) info() (info message.ReplyInfo) {
+	switch reason := r.whole.FinishReason; reason {
+	case message.FinishLength, message.FinishContentFilter, message.FinishRefusal:
+		info.FinishReason = reason
+	}
+	if info.Usage = r.whole.Usage.Plus(r.before); info.Usage != (message.Usage{}) {
+		info.Model = r.model
+	}
+	return info
 }
 
 func (r *reply) reasoning() []message.Message {
@@ -298,7 +324,7 @@ func (r *reply) reasoning() []message.Message {
 }
 
 // partialMetadata marks a message that was cut off (contract R33).
-var partialMetadata = json.RawMessage(`{"partial":true}`)
+var partialMetadata = message.ReplyInfo{Partial: true}.Metadata()
 
 // partial returns what arrived of a reply that was cut off, without its calls.
 func (r *reply) partial() []message.Message {

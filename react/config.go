@@ -37,6 +37,10 @@ type Config struct {
 	ModelIdle    time.Duration
 	Retry        *RetryPolicy
 
+	// Output is what answers look like. Default: free text. One that does not fit is asked for
+	// once more; then the run fails, code "model_error".
+	Output *Output
+
 	// Prompt renders the system prompt before each model call. Default: none.
 	Prompt Prompt
 	// Skills are named in the prompt.
@@ -131,6 +135,12 @@ func (a *Agent) validate() error {
 	}
 	if r := c.Retry; r != nil && (r.MaxAttempts < 1 || r.InitialBackoff < 0 || r.MaxBackoff < 0) {
 		fault("Config.Retry: MaxAttempts must be at least 1 and backoffs not negative")
+	}
+	if c.Output != nil {
+		var err error
+		if a.output, err = c.Output.validator(); err != nil {
+			fault("Config.Output: %w", err)
+		}
 	}
 	if p, ok := c.Prompt.(interface{ check() error }); ok {
 		if err := p.check(); err != nil {

@@ -127,6 +127,17 @@ func (s State) Reply() string {
 	return ""
 }
 
+// Usage returns the tokens of a run's model calls, [uuid.Nil] for those of the whole conversation:
+// of the calls whose replies are in it.
+func (s State) Usage(run uuid.UUID) (total message.Usage) {
+	for _, m := range s.Messages {
+		if m.Role() == message.RoleAssistant && (run == uuid.Nil || m.Head().RunID == run) {
+			total = total.Plus(message.ReplyInfoOf(m).Usage)
+		}
+	}
+	return total
+}
+
 // last returns the last message of the conversation that is not the system's, nil if there is
 // none (contract R32).
 func (s *State) last() message.Message {

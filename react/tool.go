@@ -104,6 +104,7 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, In)
 		return t
 	}
 	if t.validator, t.err = newValidator(t.spec.Parameters); t.err != nil {
+		t.err = fmt.Errorf("parameters: %w", t.err)
 		return t
 	}
 	t.validator.decodes = func(arguments json.RawMessage) error {
@@ -211,7 +212,11 @@ func validatorOf(t Tool) (*validator, error) {
 	if c, ok := t.(interface{ validates() *validator }); ok {
 		return c.validates(), nil
 	}
-	return newValidator(t.Spec().Parameters)
+	v, err := newValidator(t.Spec().Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	return v, nil
 }
 
 // AbortError is the error of a tool that gives up the run; see [Abort].
