@@ -310,9 +310,15 @@ func isAbort(err error) bool {
 // resultID is the id of the message that holds a call's result. It follows from the call, so
 // that whatever is said about the result twice, after a crash, is the same.
 func resultID(caller *message.Assistant, callID string) uuid.UUID {
-	sum := sha256.Sum256(append(append(make([]byte, 0, 96), caller.ID[:]...), callID...))
+	return hashedID(append(append(make([]byte, 0, 96), caller.ID[:]...), callID...))
+}
+
+// hashedID returns an id that follows from a text. It is of version 4 like all others, and as
+// good as random if the text is.
+func hashedID(text []byte) uuid.UUID {
+	sum := sha256.Sum256(text)
 	id := uuid.UUID(sum[:16])
-	id[6] = id[6]&0x0f | 0x40 // version 4: as good as random, since the id of the caller is
+	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
 	return id
 }
