@@ -1,0 +1,111 @@
+package react_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/everstep-go/everstep/message"
+	"github.com/everstep-go/everstep/react"
+	"github.com/everstep-go/everstep/react/reacttest"
+)
+
+func TestARecordedConversationIsReplayedWithoutTheModel(t *testing.T) {
+	t.Parallel()
+	look := react.NewTool("look", "Looks.", func(context.Context, struct{}) (string, error) { return "seen <it>", nil })
+	conversation := func(t *testing.T, m react.Model) []message.Message {
+		b := setup(t, react.Config{Model: m, ModelName: "large", Tools: []react.Tool{look}, Prompt: react.TextPrompt("It is {{.CurrentDatetime}} in {{.SessionID}}."),
+			Retry: &react.RetryPolicy{MaxAttempts: 2}})
+		b.ask(t, "What is there?")
+		b.ask(t, "And now?")
+		s := b.state(t)
+		for _, m := range s.Messages { // what is never the same
+			name, metadata := m.Head().Name, m.Head().Metadata
+			*m.Head() = message.Header{Name: name, Metadata: metadata}
+			if tool, ok := m.(*message.Tool); ok {
+				tool.ParentMessageID = message.Header{}.ID
+			}
+		}
+		return s.Messages
+	}
+	script := reacttest.NewScript(
+		reacttest.Step{Deltas: []message.Delta{
+			message.ReasoningDelta{Text: "I look"}, message.ReasoningDone{Signature: "s"}, message.TextDelta{Text: "One moment"},
+			message.ToolCallDelta{Index: 0, ID: "c", Name: "look", Arguments: "{"}, message.ToolCallDelta{Index: 0, Arguments: "}"},
+			message.Done{Usage: message.Usage{InputTokens: 7}, FinishReason: message.FinishToolCalls},
+		}},
+		reacttest.Say("something"),
+		reacttest.Fail(message.Transient(errors.New("busy"), time.Millisecond)),
+		reacttest.Say("the same"),
+	)
+	var tape bytes.Buffer
+	want := conversation(t, react.Record(script, &tape))
+	assert.Equal(t, 4, strings.Count(tape.String(), "\n"), "a line for each call")
+	for range 2 {
+		m, err := react.Replay(strings.NewReader(tape.String()))
+		require.NoError(t, err)
+		assert.Equal(t, want, conversation(t, m))
+	}
+}
+
+func TestWhatWasNotRecordedIsAnError(t *testing.T) {
+	t.Parallel()
+	var tape bytes.Buffer
+	record := react.Record(reacttest.NewScript(reacttest.Say("one"), reacttest.Say("two"), reacttest.Fail(errors.New("broken"))), &tape)
+	ask := func(m react.Model, text string) (string, error) {
+		reply, err := message.Collect(m.Generate(t.Context(), &message.Request{Messages: []message.Message{message.NewUser(text)}}))
+		return reply.Text, err
+	}
+	for range 2 {
+		_, err := ask(record, "hi")
+		require.NoError(t, err)
+	}
+	_, err := ask(record, "ho")
+	require.Error(t, err)
+	m, err := react.Replay(&tape)
+	require.NoError(t, err)
+	for _, want := range []string{"one", "two", "two"} {
+		got, err := ask(m, "hi")
+		require.NoError(t, err)
+		assert.Equal(t, want, got, "in the order in which they were recorded")
+	}
+	_, err = ask(m, "ho")
+	assert.EqualError(t, err, "broken")
+	_, err = ask(m, "hello")
+	assert.ErrorContains(t, err, `no reply was recorded to this conversation: ["","user",[{"type":"text","value":"hello"}]]`)
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("disk is full") }
+
+func TestACallThatCannotBeRecordedFails(t *testing.T) {
+	t.Parallel()
+	_, err := message.Collect(react.Record(reacttest.NewScript(reacttest.Say("one")), full{}).Generate(t.Context(), request()))
+	assert.ErrorContains(t, err, "disk is full")
+	_, err = message.Collect(react.Record(reacttest.NewScript(reacttest.Fail(context.Canceled)), full{}).Generate(t.Context(), request()))
+	assert.ErrorContains(t, err, "disk is full")
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = react.Replay(strings.NewReader("{}\nx\n"))
+	assert.ErrorContains(t, err, "line 2")
+	_, err = react.Replay(iotest.ErrReader(errors.New("broken")))
+	assert.ErrorContains(t, err, "broken")
+}
+
+func FuzzReplay(f *testing.F) {
+	f.Add(`{"request":{"model":"m","messages":[{"role":"user","content":"hi"}]},"reply":[{"text":"a"},{"done":{"finish_reason":"stop"}}],"error":{"text":"x"}}`)
+	f.Fuzz(func(t *testing.T, tape string) {
+		m, err := react.Replay(strings.NewReader(tape))
+		if err != nil {
+			return
+		}
+		_, _ = message.Collect(m.Generate(t.Context(), request()))
+	})
+}
