@@ -100,7 +100,7 @@ func (a *Agent) prepare(ctx context.Context, s *State) (call, error) {
 		system = slices.Insert(system, 0, prompt)
 	}
 	req.System = strings.Join(system, "\n")
-	if req.Messages, err = a.compact(ctx, fit, req.System); err != nil {
+	if req.Messages, err = a.compact(ctx, fit, req); err != nil {
 		return call{}, err
 	}
 	c := call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
@@ -154,12 +154,12 @@ func (a *Agent) prompt(ctx context.Context, s *State, tools []message.ToolSpec) 
 }
 
 // compact leaves out what does not fit into the budget.
-func (a *Agent) compact(ctx context.Context, messages []message.Message, system string) ([]message.Message, error) {
-	budget := a.config.Budget.limit()
+func (a *Agent) compact(ctx context.Context, messages []message.Message, req *message.Request) ([]message.Message, error) {
+	budget := a.config.Budget.For(req.Model)
 	if a.config.Compaction == nil || budget == 0 {
 		return messages, nil
 	}
-	budget -= a.config.Tokens.Count(message.NewSystem(system))
+	budget -= a.config.Tokens.Count(message.NewSystem(req.System))
 	total := 0
 	for _, m := range messages {
 		total += a.config.Tokens.Count(m)

@@ -2,6 +2,7 @@ package react
 
 import (
 	"context"
+	"strings"
 
 	"github.com/everstep-go/everstep/message"
 )
@@ -42,12 +43,35 @@ func ApproximateTokens(m message.Message) int {
 
 // Budget is how many tokens of a model's context window a request may take.
 type Budget struct {
-	ContextWindow int // of the model
-	OutputReserve int // kept free for the reply
+	// ContextWindow is that of models which are not in Windows. Zero: theirs has no limit.
+	ContextWindow int
+	// Windows are the context windows of models, by name or by what their names begin with: the
+	// longest that fits counts. See [ContextWindows].
+	Windows map[string]int
+	// OutputReserve is kept free for the reply.
+	OutputReserve int
 }
 
-// limit returns what is left for the prompt and the conversation.
-func (b Budget) limit() int { return max(0, b.ContextWindow-b.OutputReserve) }
+// For returns what a model has left for the prompt and the conversation, zero for no limit.
+func (b Budget) For(model string) int {
+	window, longest := b.ContextWindow, -1
+	for begin, size := range b.Windows {
+		if len(begin) > longest && strings.HasPrefix(model, begin) {
+			window, longest = size, len(begin)
+		}
+	}
+	return max(0, window-b.OutputReserve)
+}
+
+// ContextWindows returns the context windows of well-known models as their providers had published
+// them in 2025, for [Budget.Windows]: a copy, to be corrected and added to.
+func ContextWindows() map[string]int {
+	return map[string]int{
+		"claude-": 200_000, "gemini-": 1_048_576,
+		"gpt-3.5": 16_385, "gpt-4": 8_192, "gpt-4-turbo": 128_000, "gpt-4o": 128_000, "gpt-4.1": 1_047_576, "gpt-5": 400_000,
+		"o1": 200_000, "o3": 200_000, "o4": 200_000,
+	}
+}
 
 // Compaction makes a conversation fit the budget that the prompt leaves. It is asked before every call of the
 // model that would be over it; what is stored does not change. See [TailWindow].

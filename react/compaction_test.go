@@ -155,10 +155,10 @@ func TestApproximateTokensCountsTextOnly(t *testing.T) {
 
 func TestABudgetIsNeverNegative(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, 70, Budget{ContextWindow: 100, OutputReserve: 30}.limit())
-	assert.Equal(t, 0, Budget{ContextWindow: 100, OutputReserve: 100}.limit())
-	assert.Equal(t, 0, Budget{ContextWindow: 100, OutputReserve: 130}.limit())
-	assert.Equal(t, 0, Budget{}.limit())
+	assert.Equal(t, 70, Budget{ContextWindow: 100, OutputReserve: 30}.For("m"))
+	assert.Equal(t, 0, Budget{ContextWindow: 100, OutputReserve: 100}.For("m"))
+	assert.Equal(t, 0, Budget{ContextWindow: 100, OutputReserve: 130}.For("m"))
+	assert.Equal(t, 0, Budget{}.For("m"))
 }
 
 // checkWindow holds what is true of any conversation.
