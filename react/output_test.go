@@ -65,6 +65,9 @@ func TestAnAnswerSatisfiesTheSchema(t *testing.T) {
 				return
 			}
 			assert.Equal(t, c.text, s.Reply())
+			if name == "after tools" {
+				assert.Len(t, s.Messages, 4, "a reply with calls is no answer")
+			}
 			if c.text == good {
 				got, err := react.OutputAs[trip](s)
 				require.NoError(t, err)
@@ -72,6 +75,13 @@ func TestAnAnswerSatisfiesTheSchema(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNoAnswerIsNoneEvenIfTheSchemaWantsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, react.Config{Output: &react.Output{Schema: json.RawMessage(`{"type":"object"}`)}}, saying("", message.FinishStop), saying("{}", message.FinishStop))
+	b.ask(t, "Plan a trip")
+	assert.Equal(t, "{}", b.state(t).Reply())
 }
 
 func TestAModelHearsWhatIsWrongWithItsAnswer(t *testing.T) {
