@@ -30,21 +30,7 @@ func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callMod
 	if !s.answerable() {
 		return s, none, errors.New("react: it is not the model's turn: the conversation ends neither in a user message nor in a tool result")
 	}
-	c, err := n.agent.prepare(ctx, &s)
-	if err != nil {
-		return s, none, graph.Fail(CodeModelError, "the model could not be asked", err)
-	}
-	out := &reply{ctx: ctx, agent: n.agent, model: c.request.Model}
-	err = out.stream(&c)
-	if misfit := n.agent.misfit(&out.whole); err == nil && misfit != nil {
-		c.request = repair(c.request, &out.whole, misfit)
-		out = &reply{ctx: ctx, agent: n.agent, model: c.request.Model, before: out.whole.Usage}
-		if err = out.stream(&c); err == nil {
-			if misfit = n.agent.misfit(&out.whole); misfit != nil {
-				return s, none, graph.Fail(CodeModelError, "the model's answer does not fit the schema", misfit)
-			}
-		}
-	}
+	out, err := n.agent.ask(ctx, &s)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		// What was said up to here stays (contract R14, R33).
@@ -54,6 +40,10 @@ func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callMod
 		return s, none, context.Cause(ctx)
 	case errors.Is(err, errModelTimeout) || errors.Is(err, errModelIdle):
 		return s, none, graph.Fail(CodeModelTimeout, "the model did not answer in time", err)
+	case errors.Is(err, errUnasked):
+		return s, none, graph.Fail(CodeModelError, "the model could not be asked", err)
+	case errors.Is(err, errMisfit):
+		return s, none, graph.Fail(CodeModelError, "the model's answer does not fit the schema", err)
 	case err != nil:
 		return s, none, graph.Fail(CodeModelError, "the model call failed", err)
 	}
@@ -68,9 +58,49 @@ func (n *callModel) Run(ctx context.Context, s State) (State, graph.Next[callMod
 	return s, n.Exit.Next(), nil
 }
 
-// prepare decides everything about the next model call. It notes in the state what it learned
-// about the conversation.
-func (a *Agent) prepare(ctx context.Context, s *State) (call, error) {
+// Why there is no reply although the model did not fail.
+var (
+	errUnasked = errors.New("react: the model was not asked")
+	errMisfit  = errors.New("react: the answer does not fit the schema")
+)
+
+// maxShortenings bounds how often a conversation is made shorter because the model says that it
+// is too long: each time by a quarter.
+const maxShortenings = 4
+
+// ask asks the model for a reply: again with less of the conversation if that is too long for
+// the model after all, for counters only estimate; and again if the answer does not fit the
+// schema. The reply is never nil.
+func (a *Agent) ask(ctx context.Context, s *State) (*reply, error) {
+	for shorter := 0; ; shorter++ {
+		c, err := a.prepare(ctx, s, shorter)
+		out := &reply{ctx: ctx, agent: a}
+		if err != nil {
+			return out, fmt.Errorf("%w: %w", errUnasked, err)
+		}
+		out.model = c.request.Model
+		err = out.stream(&c)
+		if errors.Is(err, message.ErrTooLong) && a.config.Compaction != nil && shorter < maxShortenings {
+			continue
+		}
+		misfit := a.misfit(&out.whole)
+		if err != nil || misfit == nil {
+			return out, err
+		}
+		c.request = repair(c.request, &out.whole, misfit)
+		out = &reply{ctx: ctx, agent: a, model: c.request.Model, before: out.whole.Usage}
+		if err = out.stream(&c); err == nil {
+			if misfit = a.misfit(&out.whole); misfit != nil {
+				err = fmt.Errorf("%w: %w", errMisfit, misfit)
+			}
+		}
+		return out, err
+	}
+}
+
+// prepare decides everything about the next model call, made shorter so often. It notes in the
+// state what it learned about the conversation.
+func (a *Agent) prepare(ctx context.Context, s *State, shorter int) (call, error) {
 	config := cmp.Or(s.Model, &ModelConfig{})
 	model, name := a.modelFor(config.Override)
 	if model == nil {
@@ -100,7 +130,7 @@ func (a *Agent) prepare(ctx context.Context, s *State) (call, error) {
 		system = slices.Insert(system, 0, prompt)
 	}
 	req.System = strings.Join(system, "\n")
-	if req.Messages, err = a.compact(ctx, fit, req); err != nil {
+	if req.Messages, err = a.compact(ctx, fit, req, shorter); err != nil {
 		return call{}, err
 	}
 	c := call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
@@ -154,9 +184,9 @@ func (a *Agent) prompt(ctx context.Context, s *State, tools []message.ToolSpec) 
 }
 
 // compact leaves out what does not fit into the budget.
-func (a *Agent) compact(ctx context.Context, messages []message.Message, req *message.Request) ([]message.Message, error) {
+func (a *Agent) compact(ctx context.Context, messages []message.Message, req *message.Request, shorter int) ([]message.Message, error) {
 	budget := a.config.Budget.For(req.Model)
-	if a.config.Compaction == nil || budget == 0 {
+	if a.config.Compaction == nil || budget == 0 && shorter == 0 {
 		return messages, nil
 	}
 	budget -= a.config.Tokens.Count(message.NewSystem(req.System))
@@ -164,16 +194,22 @@ func (a *Agent) compact(ctx context.Context, messages []message.Message, req *me
 	for _, m := range messages {
 		total += a.config.Tokens.Count(m)
 	}
+	if shorter > 0 && (total < budget || a.config.Budget.For(req.Model) == 0) {
+		budget = total
+	}
+	for range shorter {
+		budget -= budget / 4
+	}
 	if total <= budget {
 		return messages, nil
 	}
-	shorter, err := a.config.Compaction.Compact(ctx, messages, max(budget, 0), a.config.Tokens)
+	fit, err := a.config.Compaction.Compact(ctx, messages, max(budget, 0), a.config.Tokens)
 	if err != nil {
 		return nil, fmt.Errorf("react: compaction: %w", err)
 	}
 	// Whatever the strategy did, the request has to be one.
-	shorter, _ = message.WellFormed(shorter, 0)
-	return shorter, nil
+	fit, _ = message.WellFormed(fit, 0)
+	return fit, nil
 }
 
 // reply takes in the deltas of a reply: it says them, and collects them.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/checkpoint"
+	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
@@ -70,7 +71,11 @@ func TestAnAgentIsAToolOfAnother(t *testing.T) {
 			c.helper.Name, c.helper.Store = "helper", st
 			helper := setup(t, c.helper, c.steps...)
 			b := setup(t, react.Config{Store: st, Tools: []react.Tool{react.AsTool(helper.agent)}}, errand("look outside"), reacttest.Say("so it is"))
-			b.ask(t, "How is it?")
+			for _, e := range b.ask(t, "How is it?") {
+				if d, ok := e.Data.(event.ToolCallResult); ok {
+					assert.Equal(t, c.helper.Output != nil, d.Content[0] == '{', "%s", d.Content)
+				}
+			}
 			result := lastResult(t, b.state(t))
 			if c.failed != "" {
 				assert.Equal(t, c.failed, result.Error)

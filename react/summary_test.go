@@ -115,3 +115,49 @@ func TestEachModelHasItsContextWindow(t *testing.T) {
 		assert.Greater(t, window, 8_000)
 	}
 }
+
+func TestAConversationThatIsTooLongAfterAllIsMadeShorter(t *testing.T) {
+	t.Parallel()
+	tooLong := reacttest.Fail((&message.ProviderError{Status: 400, Kind: message.ErrTooLong}).Classified(0))
+	says := func(n int) (steps []reacttest.Step) {
+		for range n {
+			steps = append(steps, reacttest.Say("ok"))
+		}
+		return steps
+	}
+	for name, c := range map[string]struct {
+		config react.Config
+		fails  int
+		asked  []int // messages of the last requests
+		ends   string
+	}{
+		"of unknown length":    {react.Config{Compaction: react.TailWindow{}, Tokens: one}, 2, []int{21, 15, 11}, "ok"},
+		"than was thought":     {react.Config{Compaction: react.TailWindow{}, Tokens: one, Budget: react.Budget{ContextWindow: 13}}, 1, []int{11, 9}, "ok"},
+		"but not for ever":     {react.Config{Compaction: react.TailWindow{}, Tokens: one}, 5, []int{21, 15, 11, 9, 7}, ""},
+		"if it may be shorter": {react.Config{Tokens: one}, 1, []int{21}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps := says(10)
+			for range c.fails {
+				steps = append(steps, tooLong)
+			}
+			b := setup(t, c.config, append(steps, reacttest.Say("ok"))...)
+			for range 11 {
+				b.ask(t, "hi")
+			}
+			var asked []int
+			for _, r := range b.script.Requests()[10:] {
+				asked = append(asked, len(r.Messages))
+				assert.NoError(t, r.Validate())
+			}
+			assert.Equal(t, c.asked, asked)
+			s := b.state(t)
+			if c.ends == "" {
+				assert.Len(t, s.Messages, 21)
+			} else {
+				assert.Len(t, s.Messages, 22)
+			}
+		})
+	}
+}
