@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -80,6 +81,43 @@ func TestWhatWasNotRecordedIsAnError(t *testing.T) {
 	assert.EqualError(t, err, "broken")
 	_, err = ask(m, "hello")
 	assert.ErrorContains(t, err, `no reply was recorded to this conversation: ["","user",[{"type":"text","value":"hello"}]]`)
+}
+
+func TestARequestIsKnownByAllThatWasSaid(t *testing.T) {
+	t.Parallel()
+	look := func(argument string) *message.Assistant {
+		return message.NewAssistant("", message.ToolCall{ID: "c", Name: "look", Arguments: []byte(`"` + argument + `"`)})
+	}
+	user := message.NewUser("hi")
+	requests := []*message.Request{
+		{Messages: []message.Message{user}},
+		{Messages: []message.Message{user}, Model: "other"},
+		{Messages: []message.Message{message.NewUser("ho")}},
+		{Messages: []message.Message{message.NewUserBlocks(message.Media{Kind: message.Image, MediaType: "image/png", Source: message.Source{Type: message.SourceURL, Value: "u"}})}},
+		{Messages: []message.Message{user, look("a"), message.NewTool("c", "x")}},
+		{Messages: []message.Message{user, look("b"), message.NewTool("c", "x")}},
+		{Messages: []message.Message{user, look("a"), message.NewTool("c", "y")}},
+		{Messages: []message.Message{user, look("a"), message.NewToolError("c", "x")}},
+		{Messages: []message.Message{user, message.NewReasoning("r", "s"), look("a"), message.NewTool("c", "x")}},
+		{Messages: []message.Message{user, message.NewAssistant("so"), user}},
+	}
+	var steps []reacttest.Step
+	for i := range requests {
+		steps = append(steps, reacttest.Say(strconv.Itoa(i)))
+	}
+	var tape bytes.Buffer
+	record := react.Record(reacttest.NewScript(steps...), &tape)
+	for _, r := range requests {
+		_, err := message.Collect(record.Generate(t.Context(), r))
+		require.NoError(t, err)
+	}
+	m, err := react.Replay(&tape)
+	require.NoError(t, err)
+	for i, r := range requests {
+		reply, err := message.Collect(m.Generate(t.Context(), r))
+		require.NoError(t, err)
+		assert.Equal(t, strconv.Itoa(i), reply.Text)
+	}
 }
 
 type full struct{}
