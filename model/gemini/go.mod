@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/everstep-go/everstep v0.0.0
+	github.com/everstep-go/everstep/model/modeltest v0.0.0
 	github.com/stretchr/testify v1.12.1
 	google.golang.org/genai v1.77.0
 )
@@ -32,3 +33,5 @@ require (
 )
 
 replace github.com/everstep-go/everstep => ../..
+
+replace github.com/everstep-go/everstep/model/modeltest => ../modeltest
