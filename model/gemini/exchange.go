@@ -75,7 +75,7 @@ func (m *Model) send(ctx context.Context, model string, body map[string]any) (io
 		}
 	}
 	if x.body == nil {
-		return nil, errors.New("gemini: the HTTP client did not send the request")
+		return nil, errors.New("gemini: the HTTP client returned a reply without a body")
 	}
 	return x.body, nil
 }

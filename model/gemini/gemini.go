@@ -21,8 +21,9 @@ type Options struct {
 	APIKey string
 	// BaseURL is where the API is. If empty, it is Google's.
 	BaseURL string
-	// HTTPClient sends the requests. If nil, it is one with the default transport and, on Vertex AI
-	// without a key, with the credentials of the environment. Its Timeout limits whole replies.
+	// HTTPClient sends the requests; its Timeout limits whole replies. If nil, it is one with the
+	// default transport and, on Vertex AI without a key, with the credentials of the environment:
+	// those a client of your own has to add itself.
 	HTTPClient *http.Client
 	// Backend is the Gemini API or Vertex AI. If unset, the environment decides, as the SDK
 	// documents; without a word from it, it is the Gemini API.
@@ -67,17 +68,13 @@ func New(ctx context.Context, opts *Options) (*Model, error) {
 func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[message.Delta, error] {
 	return func(yield func(message.Delta, error) bool) {
 		for d, err := range m.generate(ctx, req) {
-			switch {
-			case err == nil:
-				if !yield(d, nil) {
-					return
-				}
-				continue
-			case ctx.Err() != nil:
-				err = fmt.Errorf("gemini: %w", ctx.Err())
+			if err != nil {
+				yield(nil, m.explain(ctx, err))
+				return
 			}
-			yield(nil, m.hide(err))
-			return
+			if !yield(d, nil) {
+				return
+			}
 		}
 	}
 }
@@ -100,12 +97,16 @@ func (m *Model) generate(ctx context.Context, req *message.Request) iter.Seq2[me
 			return
 		}
 		defer stream.Close()
-		for d, err := range read(stream) {
-			if !yield(d, err) {
-				return
-			}
-		}
+		read(stream)(yield)
 	}
+}
+
+// explain returns the error that a caller sees: if its context has ended, that is why.
+func (m *Model) explain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("gemini: %w", ctx.Err())
+	}
+	return m.hide(err)
 }
 
 // hide takes the key out of an error's text, should the server or a transport have put it there.

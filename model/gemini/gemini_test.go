@@ -168,11 +168,36 @@ func TestATimeoutOfTheClientLimitsTheWholeReply(t *testing.T) {
 	_, err := ask(t, m)
 	require.NotNil(t, transient(err), "%v", err)
 
-	f = serve(t, stream(parts(`{"text":"Well"}`), finish("STOP")))
+	// And it does not end a reply before that, however long the reply takes.
+	read := make(chan struct{})
+	f = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		stream(parts(`{"text":"Well"}`))(w, r)
+		<-read
+		stream(finish("STOP"))(w, r)
+	})
 	m = newModel(t, &gemini.Options{APIKey: key, BaseURL: f.URL, HTTPClient: &http.Client{Timeout: time.Minute}})
-	reply, err := ask(t, m)
-	require.NoError(t, err)
-	assert.Equal(t, "Well", reply.Text)
+	var last message.Delta
+	for d, err := range m.Generate(t.Context(), greeting()) {
+		require.NoError(t, err)
+		if last = d; d == (message.TextDelta{Text: "Well"}) {
+			close(read)
+		}
+	}
+	assert.IsType(t, message.Done{}, last)
+}
+
+func TestTheConnectionIsClosedWhenALoopIsLeft(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{})
+	m := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(closed)
+		stream(parts(`{"text":"Well"}`))(w, r)
+		silent(w, r)
+	}).model(t)
+	for range m.Generate(t.Context(), greeting()) {
+		break
+	}
+	<-closed
 }
 
 func TestAModelWithoutANameIsNotAskedFor(t *testing.T) {

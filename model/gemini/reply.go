@@ -3,7 +3,9 @@ package gemini
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 
@@ -24,8 +26,8 @@ func read(stream io.Reader) iter.Seq2[message.Delta, error] {
 			switch {
 			case err == nil:
 				deltas, err = r.take(c)
-			case r.finish != "":
-				err = nil // the connection broke, but all was said
+			case err == io.EOF, r.finish != "": // if the connection broke, all was said
+				deltas, err = r.end()
 			default:
 				err = r.failed(message.ErrCutOff, "", err.Error())
 			}
@@ -39,28 +41,17 @@ func read(stream io.Reader) iter.Seq2[message.Delta, error] {
 				return
 			}
 		}
-		deltas, err := r.end()
-		for _, d := range deltas {
-			if !yield(d, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(nil, err)
-		}
 	}
 }
 
-// maxEvent limits the size of one line of a stream.
-const maxEvent = 64 << 20
-
-// chunks decodes a stream of server-sent events. An error is the last thing it yields.
+// chunks decodes a stream of server-sent events. The last thing it yields is an error, io.EOF if
+// nothing went wrong.
 func chunks(stream io.Reader) iter.Seq2[*chunk, error] {
 	return func(yield func(*chunk, error) bool) {
 		for event, err := range events(stream) {
 			c := &chunk{}
-			if err == nil {
-				err = json.Unmarshal(event, c)
+			if err == nil && json.Unmarshal(event, c) != nil {
+				err = errors.New("malformed chunk")
 			}
 			if !yield(c, err) || err != nil {
 				return
@@ -69,8 +60,11 @@ func chunks(stream io.Reader) iter.Seq2[*chunk, error] {
 	}
 }
 
-// events returns the data of server-sent events. What stands there as plain JSON counts as well:
-// so the API reports that something broke in the middle.
+// maxEvent limits the size of one event.
+const maxEvent = 64 << 20
+
+// events returns the data of server-sent events, and at last an error as chunks does. What stands
+// there as plain JSON counts as well: so the API reports that something broke in the middle.
 func events(stream io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(stream)
@@ -86,6 +80,9 @@ func events(stream io.Reader) iter.Seq2[[]byte, error] {
 					return
 				}
 				data, plain = nil, false
+			case len(data)+len(line) > maxEvent:
+				yield(nil, bufio.ErrTooLong)
+				return
 			case isData:
 				data = append(append(data, text...), '\n')
 			case plain, line[0] == '{':
@@ -93,11 +90,11 @@ func events(stream io.Reader) iter.Seq2[[]byte, error] {
 				data = append(append(data, line...), '\n')
 			}
 		}
-		if err := lines.Err(); err != nil {
-			yield(nil, err)
-		} else if len(data) > 0 {
-			yield(data, nil)
+		err := lines.Err()
+		if err == nil && len(data) > 0 && !yield(data, nil) {
+			return
 		}
+		yield(nil, cmp.Or(err, io.EOF))
 	}
 }
 
@@ -144,6 +141,7 @@ func (r *reply) take(c *chunk) ([]message.Delta, error) {
 	return deltas, nil
 }
 
+// add adds a part to the deltas.
 func (r *reply) add(deltas []message.Delta, p *part) []message.Delta {
 	text := ""
 	if p.Text != nil {
@@ -161,22 +159,21 @@ func (r *reply) add(deltas []message.Delta, p *part) []message.Delta {
 		return deltas
 	}
 	deltas = r.thought(deltas)
-	switch call := p.FunctionCall; {
-	case call != nil:
+	if call := p.FunctionCall; call != nil {
 		deltas = append(deltas, message.ToolCallDelta{Index: r.calls, ID: call.ID, Name: call.Name, Arguments: string(call.Args)})
 		if p.ThoughtSignature != "" {
 			deltas = append(deltas, signedCall(r.calls, p.ThoughtSignature))
 		}
 		r.calls++
-	default:
-		if text != "" {
-			deltas = append(deltas, message.TextDelta{Text: text})
-		}
-		if p.ThoughtSignature != "" {
-			deltas = append(deltas, signedText(r.text, r.text+len(text), p.ThoughtSignature))
-		}
-		r.text += len(text)
+		return deltas
 	}
+	if text != "" {
+		deltas = append(deltas, message.TextDelta{Text: text})
+	}
+	if p.ThoughtSignature != "" {
+		deltas = append(deltas, signedText(r.text, r.text+len(text), p.ThoughtSignature))
+	}
+	r.text += len(text)
 	return deltas
 }
 

@@ -53,6 +53,38 @@ func TestThoughtsAreReasoning(t *testing.T) {
 	assert.Equal(t, "Yes.", reply.Text)
 }
 
+func TestReasoningIsClosedBeforeWhatFollowsIt(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		chunks []string
+		want   []message.Delta
+	}{
+		{
+			[]string{parts(`{"text":"Hm.","thought":true}`), parts(`{"text":"Yes."}`)},
+			[]message.Delta{message.ReasoningDelta{Text: "Hm."}, message.ReasoningDone{}, message.TextDelta{Text: "Yes."}},
+		},
+		{
+			[]string{parts(`{"text":"Hm.","thought":true}`), parts(`{"functionCall":{"id":"a","name":"f"},"thoughtSignature":"QQ=="}`)},
+			[]message.Delta{
+				message.ReasoningDelta{Text: "Hm."}, message.ReasoningDone{},
+				message.ToolCallDelta{ID: "a", Name: "f"}, message.ReasoningDone{Signature: "call:0:QQ=="},
+			},
+		},
+		{
+			[]string{parts(`{"text":"Hm.","thought":true}`)},
+			[]message.Delta{message.ReasoningDelta{Text: "Hm."}, message.ReasoningDone{}},
+		},
+	} {
+		var got []message.Delta
+		m := serve(t, stream(append(test.chunks, finish("STOP"))...)).model(t)
+		for d, err := range m.Generate(t.Context(), greeting()) {
+			require.NoError(t, err)
+			got = append(got, d)
+		}
+		assert.Equal(t, test.want, got[:len(got)-1])
+	}
+}
+
 func TestSignaturesGoBackOnThePartTheyCameWith(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -183,7 +215,7 @@ func TestAReplyThatEndsBadlyIsAnError(t *testing.T) {
 		{"no candidates", stream(`{"candidates":[]}`, `{}`, `null`), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"an unspecified reason", stream(begun, finish("FINISH_REASON_UNSPECIFIED")), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"half a chunk", raw("data: " + begun + "\n\ndata: {\"candidates\":[{\"con"), message.ErrCutOff, new(time.Duration(0)), ""},
-		{"no JSON", stream(begun, `<html>`), message.ErrCutOff, new(time.Duration(0)), ""},
+		{"no JSON", stream(begun, `<html>`), message.ErrCutOff, new(time.Duration(0)), "gemini: malformed chunk (request r-1)"},
 		{"another shape", stream(`{"candidates":{"0":1}}`), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"a page instead", raw("<html>\n<body>Sign in to this network</body>\n"), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"the connection breaks", func(w http.ResponseWriter, r *http.Request) {
@@ -192,6 +224,7 @@ func TestAReplyThatEndsBadlyIsAnError(t *testing.T) {
 		}, message.ErrCutOff, new(time.Duration(0)), "gemini: unexpected EOF (request r-1)"},
 		{"a malformed call", stream(`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"f(("}]}`),
 			message.ErrCutOff, new(time.Duration(0)), "gemini: MALFORMED_FUNCTION_CALL: f(("},
+		{"a stream that the API would go on with", stream(finish("CONTINUATION")), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"a missing signature", stream(finish("MISSING_THOUGHT_SIGNATURE")), message.ErrInvalidRequest, nil, ""},
 		{"a blocked prompt", stream(`{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":4}}`),
 			message.ErrRefused, nil, "gemini: SAFETY"},
