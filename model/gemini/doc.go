@@ -24,6 +24,9 @@
 // A schema for the output is sent as responseJsonSchema. Models before Gemini 3 refuse one beside
 // tools: that is an error that wraps [message.ErrInvalidRequest].
 //
+// Of a reply, texts, thoughts and calls are delivered. The rest, such as images or code that Google
+// ran, is left out.
+//
 // # Signatures
 //
 // Gemini signs parts of its replies and wants the signatures back; Gemini 3 refuses calls without
@@ -33,8 +36,8 @@
 // react does, and the signatures go back on the parts that they came with. Thoughts without a
 // signature are summaries for people, and are not sent back.
 //
-// The API cannot read signatures of other providers. Leave signed reasoning out when a
-// conversation moves to Gemini from elsewhere.
+// The API cannot read signatures of other providers, and here they look like those of thoughts:
+// leave signed reasoning out when a conversation moves to Gemini from elsewhere.
 //
 // # Guarantees
 //

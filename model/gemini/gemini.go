@@ -60,7 +60,7 @@ func New(ctx context.Context, opts *Options) (*Model, error) {
 	c := client.ClientConfig()
 	m := &Model{client: client, key: c.APIKey, timeout: c.HTTPClient.Timeout}
 	c.HTTPClient.Transport = transport{cmp.Or(c.HTTPClient.Transport, http.DefaultTransport)}
-	c.HTTPClient.Timeout = 0 // for it ends with the body that the SDK reads
+	c.HTTPClient.Timeout = 0 // it would end with the body that the SDK reads
 	return m, nil
 }
 

@@ -94,7 +94,7 @@ func TestWhatIsSent(t *testing.T) {
 			"signatures",
 			conversation(
 				hello, message.NewReasoning("A summary.", ""), message.NewReasoning("Hm.", "dA=="), message.NewReasoning("", "text:3-4:dGV4dA=="),
-				message.NewReasoning("", "call:1:Y2FsbA=="), message.NewReasoning("", "call:7:bm93aGVyZQ=="), message.NewReasoning("", "text:90-99:bm93aGVyZQ=="),
+				message.NewReasoning("", "call:1:Y2FsbA=="), message.NewReasoning("", "call:7:bm93aGVyZQ=="), message.NewReasoning("", "text:2-5:b3Zlcmxhcw=="), message.NewReasoning("", "text:90-99:bm93aGVyZQ=="),
 				message.NewAssistant("So be it.", call("a", "f", `{}`), call("b", "f", `{}`)),
 			),
 			`{"contents":[
