@@ -153,6 +153,7 @@ func request() *message.Request {
 	}
 	call := message.ToolCall{ID: "call_0", Name: "weather", Arguments: json.RawMessage(`{"city":"Bergen"}`)}
 	return &message.Request{
+		Model:  "any",
 		System: "You are brief.",
 		Messages: []message.Message{
 			id(&message.User{Content: []message.Block{message.Text{Value: "And Bergen?"}}}, 1),
