@@ -233,7 +233,6 @@ func (p *responsesParser) parse(data []byte) ([]message.Delta, *message.Provider
 			return []message.Delta{message.ToolCallDelta{Index: e.OutputIndex, ID: e.Item.CallID, Name: e.Item.Name}}, nil
 		}
 	case "response.function_call_arguments.delta":
-		p.called = true
 		return p.piece(e, message.ToolCallDelta{Index: e.OutputIndex, Arguments: said(e.Delta)}), nil
 	case "response.output_item.done":
 		return p.item(e.OutputIndex, e.Item), nil
@@ -265,9 +264,13 @@ func (p *responsesParser) item(index int, item responsesItem) []message.Delta {
 		if streamed || d != (message.ReasoningDone{}) {
 			return []message.Delta{d}
 		}
-	case item.Type == "function_call" && !streamed:
+	case item.Type == "function_call":
 		p.called = true
-		return []message.Delta{message.ToolCallDelta{Index: index, ID: item.CallID, Name: item.Name, Arguments: item.Arguments}}
+		d := message.ToolCallDelta{Index: index, ID: item.CallID, Name: item.Name}
+		if !streamed {
+			d.Arguments = item.Arguments
+		}
+		return []message.Delta{d}
 	case item.Type == "message" && !streamed:
 		var deltas []message.Delta
 		for _, part := range item.Content {

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -119,6 +120,12 @@ func TestResponsesStreams(t *testing.T) {
 				`{"type":"response.output_item.done","output_index":3,"item":{"type":"web_search_call"}}`},
 			want: message.Reply{Reasoning: []message.ReasoningDone{{Text: "A\n\nB", Signature: "sealed"}}, Text: "Rain.",
 				ToolCalls: []message.ToolCall{{ID: "a", Name: "f", Arguments: json.RawMessage(`{"x":1}`)}}, FinishReason: message.FinishToolCalls, Usage: usage},
+		},
+		"a call that is named only in the end": {
+			events: []string{`{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"x\":"}`,
+				`{"type":"response.function_call_arguments.delta","output_index":0,"delta":"1}"}`,
+				`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"a","name":"f","arguments":"{\"x\":1}"}}`},
+			want: message.Reply{ToolCalls: []message.ToolCall{{ID: "a", Name: "f", Arguments: json.RawMessage(`{"x":1}`)}}, FinishReason: message.FinishToolCalls, Usage: usage},
 		},
 		"reasoning of open models, and none": {
 			events: []string{`{"type":"response.reasoning_text.delta","output_index":0,"delta":"Hm."}`,
@@ -278,6 +285,24 @@ func TestConnectionThatBreaksInTheMiddleOfAReply(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// reading is a func as a reader.
+type reading func([]byte) (int, error)
+
+func (f reading) Read(p []byte) (int, error) { return f(p) }
+
+func TestEndOfTheContextWhileTheServerIsSilent(t *testing.T) {
+	t.Parallel()
+	for _, api := range dialects {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := answering(api, http.StatusOK, sse, reading(func([]byte) (int, error) {
+			cancel()
+			return 0, errors.New("the connection was closed")
+		}))
+		_, err := message.Collect(m.Generate(ctx, ask()))
+		require.Equal(t, context.Canceled, err)
+	}
+}
 
 func TestServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
