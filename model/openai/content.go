@@ -1,0 +1,74 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/everstep-go/everstep/message"
+)
+
+// unsupported is the error for what an API has no place for.
+func unsupported(api, format string, args ...any) error {
+	return fmt.Errorf("openai: %w: %s does not take %s", message.ErrUnsupported, api, fmt.Sprintf(format, args...))
+}
+
+// link returns the media's URL, or its bytes as a data URL.
+func link(m message.Media) string {
+	if m.Source.Type == message.SourceURL {
+		return m.Source.Value
+	}
+	return "data:" + m.MediaType + ";base64," + m.Source.Value
+}
+
+// filename makes up a name, which the API insists on.
+func filename(m message.Media) string {
+	_, kind, _ := strings.Cut(m.MediaType, "/")
+	if kind == "plain" || kind == "" {
+		kind = "txt"
+	}
+	return "document." + kind
+}
+
+// argumentsText returns the arguments as the model wrote them: a JSON string is what the model
+// wrote that was no JSON.
+func argumentsText(c message.ToolCall) string {
+	var wrote string
+	switch {
+	case len(c.Arguments) == 0:
+		return "{}"
+	case json.Unmarshal(c.Arguments, &wrote) == nil && string(c.Arguments) != "null":
+		return wrote
+	}
+	return string(c.Arguments)
+}
+
+// limited returns n as the client's type for it.
+func limited(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+// extras returns the provider's own parameters, member by member.
+func extras(p message.Params) (map[string]any, error) {
+	members := map[string]any{}
+	if len(p.ProviderParams) == 0 || string(p.ProviderParams) == "null" {
+		return members, nil
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(p.ProviderParams, &raw); err != nil {
+		return nil, fmt.Errorf("openai: %w: provider_params: %w", message.ErrInvalidRequest, err)
+	}
+	for name, value := range raw {
+		members[name] = value
+	}
+	return members, nil
+}
+
+// schema returns a JSON schema as it was written: models fill in properties in their order, which
+// a map would lose.
+func schema(raw json.RawMessage) json.RawMessage {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return raw
+}
