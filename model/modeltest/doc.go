@@ -4,7 +4,9 @@
 //
 //	mock := modeltest.Start(t)
 //	reacttest.RunModel(t, func(t testing.TB, s reacttest.Scenario) react.Model {
-//		mock.Play(t, s)
+//		if !mock.Play(t, s) {
+//			return nil
+//		}
 //		return openai.New(&openai.Options{BaseURL: mock.URL + "/v1", APIKey: "test"})
 //	})
 //
@@ -18,5 +20,6 @@
 //   - Usage counts only tokens in and out; cached and reasoning tokens cannot be set.
 //   - The requests that it shows for other dialects are its translation into that of Chat
 //     Completions, which leaves out what it does not know. Exact bodies need a server of the test.
+//   - It has no empty replies.
 //   - A reply is cut between two of its chunks; broken chunks cannot be sent.
 package modeltest

@@ -119,8 +119,9 @@ func (m *Mock) Answer(t testing.TB, answers ...Answer) {
 	m.call(t, http.MethodPost, "/fixtures", map[string]any{"fixtures": fixtures}, nil)
 }
 
-// Play makes the mock do what the scenario says, for every request.
-func (m *Mock) Play(t testing.TB, s reacttest.Scenario) {
+// Play makes the mock do what the scenario says, for every request. It reports false for what the
+// mock cannot do in any dialect: an empty reply.
+func (m *Mock) Play(t testing.TB, s reacttest.Scenario) bool {
 	t.Helper()
 	a := Answer{Reply: s.Reply}
 	switch {
@@ -131,9 +132,12 @@ func (m *Mock) Play(t testing.TB, s reacttest.Scenario) {
 	case s.Cut:
 		a.CutAfter = 4
 	case s.Silent:
-		a.Delay = time.Hour
+		a = Answer{Reply: message.Reply{Text: "Too late."}, Delay: time.Hour}
+	case s.Reply.Text == "" && len(s.Reply.ToolCalls) == 0:
+		return false
 	}
 	m.Answer(t, a)
+	return true
 }
 
 // fixture returns the answer as aimock wants it.
