@@ -71,7 +71,7 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 		var response *http.Response
 		stream := m.client.Messages.NewStreaming(ctx, params, append(settings, option.WithResponseInto(&response))...)
 		defer stream.Close()
-		var r reply
+		r := reply{blocks: map[int64]block{}}
 		for stream.Next() && ctx.Err() == nil {
 			delta := r.read(stream.Current())
 			if delta == nil {

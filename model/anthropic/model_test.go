@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,15 +47,10 @@ func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 func TestModelOnAMockThatOthersWrote(t *testing.T) {
 	mock := modeltest.Start(t)
 	reacttest.RunModel(t, func(t testing.TB, s reacttest.Scenario) react.Model {
-		switch r := s.Reply; {
-		case s.Silent:
-			s.Reply.Text = "It wants one even if it is never sent."
-		case r.FinishReason == message.FinishStop && r.Text == "":
-			return nil // it has no empty replies
-		case len(r.ToolCalls) == 1 && strings.Contains(string(r.ToolCalls[0].Arguments), "9007199254740993"):
-			return nil // its numbers are JavaScript's
+		bigNumber := len(s.Reply.ToolCalls) == 1 && s.Reply.ToolCalls[0].Name == "count"
+		if bigNumber || !mock.Play(t, s) { // its numbers are JavaScript's
+			return nil
 		}
-		mock.Play(t, s)
 		return anthropic.New(&anthropic.Options{APIKey: key, BaseURL: mock.URL})
 	})
 	t.Run("the mock understands a whole conversation", func(t *testing.T) {

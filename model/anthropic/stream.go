@@ -22,12 +22,12 @@ var finishReasons = map[sdk.StopReason]message.FinishReason{
 
 // reply is what has arrived of one.
 type reply struct {
-	blocks map[int64]block
+	blocks map[int64]block // that are open, by index
 	tokens tokens
 	reason sdk.StopReason
 }
 
-// block is a content block that is open.
+// block is a content block.
 type block struct{ kind, signature string }
 
 // read returns what an event tells, nil if it is nothing.
@@ -57,9 +57,6 @@ func (r *reply) read(e sdk.MessageStreamEventUnion) message.Delta {
 }
 
 func (r *reply) start(index int64, content sdk.ContentBlockStartEventContentBlockUnion) message.Delta {
-	if r.blocks == nil {
-		r.blocks = map[int64]block{}
-	}
 	r.blocks[index] = block{content.Type, content.Signature}
 	switch content.Type {
 	case "text":
