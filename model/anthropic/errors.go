@@ -69,7 +69,7 @@ func (m *Model) failure(ctx context.Context, response *http.Response, err error)
 		}
 	}
 	// Without a response the network failed, which may pass, or something here is wrong, such as the address.
-	if network, ok := errors.AsType[*url.Error](err); response == nil && ok && network.Op != "parse" {
+	if _, network := errors.AsType[*url.Error](err); response == nil && network {
 		return message.Transient(e, 0)
 	}
 	return e.Classified(wait)

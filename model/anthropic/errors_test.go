@@ -33,6 +33,11 @@ func TestErrorsOfTheAPI(t *testing.T) {
 		{"too many requests", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "7"), message.ErrRateLimited, true, 7 * time.Second, "anthropic 429: rate_limit_error: Slow down. (request req_1)"},
 		{"a date to come back", failed(429, "rate_limit_error", "Slow down.", "Retry-After", date), message.ErrRateLimited, true, 50 * time.Minute, ""},
 		{"nonsense to come back", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "-NaN"), message.ErrRateLimited, true, 0, ""},
+		{"a wait without end", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "1e300"), message.ErrRateLimited, true, 0, ""},
+		{"a request that only the body names", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del("Request-Id")
+			failed(529, "overloaded_error", "Overloaded")(w, r)
+		}, message.ErrOverloaded, true, 0, "(request req_1)"},
 		{"a spend limit", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(429)
 			_, _ = io.WriteString(w, `{"type":"error","error":{"type":"rate_limit_error","message":"Limit.","details":{"error_code":"enforced_spend_limit_reached"}}}`)

@@ -22,7 +22,7 @@ var finishReasons = map[sdk.StopReason]message.FinishReason{
 
 // reply is what has arrived of one.
 type reply struct {
-	blocks map[int64]block // that are open, by index
+	blocks map[int64]block // by index
 	tokens tokens
 	reason sdk.StopReason
 }
@@ -41,9 +41,7 @@ func (r *reply) read(e sdk.MessageStreamEventUnion) message.Delta {
 	case "content_block_delta":
 		return r.more(e.Index, e.Delta)
 	case "content_block_stop":
-		b := r.blocks[e.Index]
-		delete(r.blocks, e.Index)
-		if b.kind == "thinking" {
+		if b := r.blocks[e.Index]; b.kind == "thinking" {
 			return message.ReasoningDone{Signature: b.signature}
 		}
 	case "message_delta":

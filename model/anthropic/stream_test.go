@@ -41,6 +41,8 @@ func TestFinishReasons(t *testing.T) {
 		require.Equal(t, want, reply(t, append([]string{messageStart}, ended(reason)...)...).FinishReason, reason)
 	}
 	require.Equal(t, message.FinishUnknown, reply(t, messageStart, messageStop).FinishReason)
+	tool := start(0, `{"type":"tool_use","id":"a","name":"weather","input":{}}`)
+	require.Equal(t, message.FinishToolCalls, reply(t, messageStart, tool, stop(0), messageStop).FinishReason, "no reason, but a call")
 }
 
 func TestStream(t *testing.T) {
