@@ -1,5 +1,5 @@
 // Server is an agent over HTTP, with a tool for everything that the library can do. No key and no network are
-// needed: the offline model does what the lines with a slash in a message say.
+// needed: the offline model does what the lines with a slash in a message say. With -model it is a real one.
 //
 //	go run ./examples/server
 //	curl -N http://127.0.0.1:8080/v1/runs -H 'Content-Type: application/json' \
@@ -25,6 +25,9 @@ import (
 
 	"github.com/everstep-go/everstep/examples/internal/offline"
 	"github.com/everstep-go/everstep/httpapi"
+	"github.com/everstep-go/everstep/model/anthropic"
+	"github.com/everstep-go/everstep/model/gemini"
+	"github.com/everstep-go/everstep/model/openai"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/store"
 	"github.com/everstep-go/everstep/store/memory"
@@ -34,7 +37,7 @@ import (
 var (
 	addr          = flag.String("addr", "127.0.0.1:8080", "`HOST:PORT` to listen on; port 0 is any free one")
 	storeURL      = flag.String("store", "sqlite:everstep.db", "where sessions are kept: memory: or sqlite:`PATH`")
-	model         = flag.String("model", "offline", "`name` of the model")
+	model         = flag.String("model", "offline", "offline, or `PROVIDER:NAME` of openai, anthropic or gemini")
 	ledgerFile    = flag.String("ledger", "", "`file` that the ledger tools append to")
 	lease         = flag.Duration("lease", 15*time.Second, "how long a run stays ours without a sign of life")
 	tenantDefault = flag.String("tenant-default", "default", "`tenant` of requests without the header "+httpapi.TenantHeader)
@@ -59,7 +62,7 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	m, err := openModel(*model)
+	provider, m, name, err := openModel(ctx, *model)
 	if err != nil {
 		return err
 	}
@@ -69,7 +72,7 @@ func run(ctx context.Context) error {
 	}
 	defer st.Close()
 	agent, err := react.New(react.Config{
-		Name: "demo", Model: m, Prompt: react.TextPrompt(prompt), Store: st,
+		Name: "demo", Model: m, ModelName: name, Provider: provider, Prompt: react.TextPrompt(prompt), Store: st,
 		Tools: tools(*ledgerFile), Capabilities: []string{"math"}, CapabilityPolicy: react.PolicyExtensible,
 		Lease: *lease, MaxSteps: *maxSteps,
 	})
@@ -120,14 +123,28 @@ func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error
 	return nil
 }
 
-func openModel(name string) (react.Model, error) {
-	switch provider, _, _ := strings.Cut(name, ":"); {
+// openModel returns the model that is named, and what its provider calls it. Keys are in the environment variables
+// that each provider's clients look into.
+func openModel(ctx context.Context, name string) (provider string, m react.Model, model string, err error) {
+	provider, model, _ = strings.Cut(name, ":")
+	switch {
 	case name == "offline":
-		return offline.New(), nil
-	case provider == "openai", provider == "anthropic", provider == "gemini":
-		return nil, fmt.Errorf("-model %s: models of %s are not there yet; use -model offline", name, provider)
+		m = offline.New()
+	case model == "":
+		err = errors.New("it is offline or PROVIDER:NAME")
+	case provider == "openai":
+		m = openai.New(nil)
+	case provider == "anthropic":
+		m = anthropic.New(nil)
+	case provider == "gemini":
+		m, err = gemini.New(ctx, nil)
+	default:
+		err = errors.New("no such provider; there are openai, anthropic and gemini")
 	}
-	return nil, fmt.Errorf("-model %s: no such model; use -model offline", name)
+	if err != nil {
+		err = fmt.Errorf("-model %s: %w", name, err)
+	}
+	return provider, m, model, err
 }
 
 func openStore(url string) (store.Store, error) {
