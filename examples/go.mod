@@ -6,6 +6,7 @@ require (
 	github.com/everstep-go/everstep v0.0.0
 	github.com/everstep-go/everstep/model/anthropic v0.0.0
 	github.com/everstep-go/everstep/model/gemini v0.0.0
+	github.com/everstep-go/everstep/model/modeltest v0.0.0
 	github.com/everstep-go/everstep/model/openai v0.0.0
 	github.com/google/uuid v1.6.0
 	github.com/stretchr/testify v1.12.1
