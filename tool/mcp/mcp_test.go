@@ -33,6 +33,13 @@ const programEnv = "EVERSTEP_MCP_PROGRAM"
 
 var programs = map[string]func(){
 	"echo": func() { _ = echoServer().Run(context.Background(), &sdk.StdioTransport{}) },
+	"flood": func() {
+		server := echoServer()
+		addTool(server, "flood", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return say(strings.Repeat("x", sdk.DefaultMaxLineLength)), nil
+		})
+		_ = server.Run(context.Background(), &sdk.StdioTransport{})
+	},
 	"agent": func() {
 		_ = mcp.NewServer(parrot(nil), nil).Run(context.Background(), &sdk.StdioTransport{})
 	},
