@@ -25,8 +25,8 @@ func TestAProcess(t *testing.T) {
 	got, err := call(t.Context(), client, "echo__echo", `{"text":"hi"}`)
 	require.NoError(t, err)
 	assert.Equal(t, `"hi"`, got)
-	// More than an agent keeps, and less than the SDK takes.
-	long := strings.Repeat("x", 4<<20)
+	// More than a pipe holds.
+	long := strings.Repeat("x", 1<<20)
 	got, err = call(t.Context(), client, "echo__echo", `{"text":"`+long+`"}`)
 	require.NoError(t, err)
 	assert.Len(t, got, len(long)+2)

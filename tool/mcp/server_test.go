@@ -47,7 +47,7 @@ func parrot(change func(*react.Config)) *react.Agent {
 				}
 				return message.Reply{Text: fmt.Sprintf("%s (%d)", m.Text(), len(req.Messages)), FinishReason: message.FinishStop}, nil
 			case *message.Tool:
-				return message.Reply{Text: m.Text() + m.Error, FinishReason: message.FinishStop}, nil
+				return message.Reply{Text: m.Text(), FinishReason: message.FinishStop}, nil
 			}
 			return message.Reply{}, errors.New("nobody said anything")
 		}),
