@@ -197,8 +197,7 @@ func (c *Client) current() *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l := c.link; l != nil && l.lost() {
-		l.kill() // what is left of it must not work beside its successor
-		c.stale.Go(func() { _ = l.close() })
+		c.stale.Go(func() { l.retire(c.closing) })
 		c.link = nil
 	}
 	return c.link

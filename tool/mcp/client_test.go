@@ -265,6 +265,7 @@ func TestTimeouts(t *testing.T) {
 			failed := of[event.ToolCallError](events)
 			require.Len(t, failed, 1)
 			assert.Equal(t, react.CodeTimeout, failed[0].Code)
+			time.Sleep(time.Minute) // until the agent's heart stops
 		})
 	})
 	t.Run("of connecting", func(t *testing.T) {
@@ -396,6 +397,48 @@ func TestCallsThatLoseTheSameConnectionShareTheNextOne(t *testing.T) {
 	})
 }
 
+// One request that the server is too busy for says nothing about the others.
+func TestCallsThatDoNotFailGoOnBesideTheNextConnection(t *testing.T) {
+	t.Parallel()
+	started, next := make(chan struct{}), make(chan struct{})
+	var busy atomic.Bool
+	server := echoServer()
+	addTool(server, "slow", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		close(started)
+		<-next
+		return say("done"), nil
+	})
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if busy.CompareAndSwap(true, false) {
+			http.Error(w, "later", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	client, err := mcp.Connect(t.Context(), mcp.Config{Name: "web", URL: web.URL, Options: func(tool *sdk.Tool) react.ToolOptions {
+		return react.ToolOptions{AtMostOnce: tool.Name == "slow"}
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, client.Close())
+		for session := range server.Sessions() {
+			session.Close()
+		}
+		web.Close()
+	})
+	slow := make(chan error)
+	go func() { _, err := call(t.Context(), client, "web__slow", `{}`); slow <- err }()
+	<-started
+	busy.Store(true)
+	got, err := call(t.Context(), client, "web__echo", `{"text":"hi"}`)
+	require.NoError(t, err)
+	assert.Equal(t, `"hi"`, got)
+	assert.False(t, busy.Load())
+	close(next)
+	require.NoError(t, <-slow)
+}
+
 func TestCloseEndsCallsAndWhoeverWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -404,7 +447,7 @@ func TestCloseEndsCallsAndWhoeverWaits(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		client, h := connect(t, server)
+		client, _ := connect(t, server)
 		errs := make(chan error)
 		go func() { _, err := call(t.Context(), client, "fake__hang", `{}`); errs <- err }()
 		synctest.Wait()
@@ -415,7 +458,7 @@ func TestCloseEndsCallsAndWhoeverWaits(t *testing.T) {
 		require.ErrorIs(t, client.Refresh(t.Context()), mcp.ErrClosed)
 		require.NoError(t, client.Close()) // again
 
-		client, h = connect(t, server)
+		client, h := connect(t, server)
 		h.cut(100)
 		synctest.Wait()
 		go func() { _, err := call(t.Context(), client, "fake__hang", `{}`); errs <- err }()

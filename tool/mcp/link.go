@@ -105,6 +105,17 @@ func (l *link) close() error {
 	return err
 }
 
+// retire ends a connection that is lost to new calls, when those that it may still have an answer for are through,
+// or at the end of ctx.
+func (l *link) retire(ctx context.Context) {
+	l.mu.Lock()
+	for len(l.calls) > 0 && l.wait(ctx) == nil {
+	}
+	l.mu.Unlock()
+	l.kill()
+	_ = l.close()
+}
+
 // lost reports whether the connection must be made again.
 func (l *link) lost() bool {
 	select {
@@ -174,6 +185,7 @@ func (l *link) do(ctx context.Context, params *sdk.CallToolParams, alone bool) (
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.broken = true
+	l.change()
 	return nil, fmt.Errorf("%w: %w", errLost, err)
 }
 

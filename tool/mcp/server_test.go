@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func parrot(change func(*react.Config)) *react.Agent {
 		return graph.Interrupt[string](ctx, "", "Which colour?")
 	}
 	config := react.Config{
-		Name: "parrot", Description: "Says what it hears.", Store: memory.New(nil),
+		Name: "parrot", Description: "Says what it hears.", Store: memory.New(nil), Logger: slog.New(slog.DiscardHandler),
 		Tools: []react.Tool{
 			react.NewTool("pay", "Pays.", pay, &react.ToolOptions{Approval: true}),
 			react.NewTool("ask", "Asks.", ask),
