@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,6 +96,40 @@ func TestToolsThatAnAgentCannotHaveAreRefusedAndTheOthersWork(t *testing.T) {
 	got, err := call(t.Context(), client, "fake__echo", `{"text":"hi"}`)
 	require.NoError(t, err)
 	assert.Equal(t, `"hi"`, got)
+}
+
+func TestNamesAreThoseThatAllModelsTake(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100)
+	tools := []*sdk.Tool{
+		{Name: "a.b", InputSchema: object()},
+		{Name: "a/b", InputSchema: object()},
+		{Name: "a_b", InputSchema: object()},
+		{Name: "only.one", InputSchema: object()},
+		{Name: long + "1", InputSchema: object()},
+		{Name: long + "2", InputSchema: object()},
+	}
+	seen := func() map[string]string {
+		client, _ := connect(t, listing(func() []*sdk.Tool { return tools }))
+		require.NoError(t, client.Refused())
+		names := map[string]string{}
+		for i, name := range toolNames(client) {
+			assert.Regexp(t, `^[a-zA-Z0-9_-]{1,64}$`, name)
+			names[tools[i].Name] = name
+		}
+		return names
+	}
+	first := seen()
+	assert.Equal(t, "fake__a_b", first["a_b"])
+	assert.Equal(t, "fake__only_one", first["only.one"])
+	assert.Regexp(t, `^fake__a_b_[0-9a-f]{8}$`, first["a.b"])
+	unique := map[string]bool{}
+	for _, name := range first {
+		unique[name] = true
+	}
+	assert.Len(t, unique, len(tools))
+	slices.Reverse(tools)
+	assert.Equal(t, first, seen(), "in any order")
 }
 
 func TestTheListIsReadAgainByRefreshOnly(t *testing.T) {

@@ -120,6 +120,21 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
+// Whatever the server makes of it that nobody has answered yet, the run does not wait for it.
+func TestAServerThatGoesOnWithoutAnAnswerIsCancelled(t *testing.T) {
+	t.Parallel()
+	server := newServer(legacy)
+	addTool(server, "tool", func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		_, _ = req.Session.Elicit(ctx, &sdk.ElicitParams{Message: "Really?"})
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	client, _ := connect(t, server)
+	agent := newAgent(t, reacttest.NewScript(reacttest.Call(reacttest.ToolCall("c1", "fake__tool", `{}`))), client.Tools())
+	_, questions := run(t, agent, react.Ask(uuid.New(), "go"))
+	require.Len(t, questions, 1)
+}
+
 // Before 2026-07-28 a server does not say in which call it asks.
 func TestQuestionsFindTheirCalls(t *testing.T) {
 	t.Parallel()

@@ -48,8 +48,11 @@ var programs = map[string]func(){
 		fmt.Println("\x00\xff no JSON at all")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	},
-	"silent": func() { _, _ = io.Copy(io.Discard, os.Stdin) },
-	"exit":   func() { os.Exit(3) },
+	"silent": func() { // and does not end either
+		signal.Ignore(syscall.SIGTERM)
+		select {}
+	},
+	"exit": func() { os.Exit(3) },
 	// stubborn serves, and then ends neither when its input does nor when it is asked to.
 	"stubborn": func() {
 		signal.Ignore(syscall.SIGTERM)
