@@ -108,6 +108,8 @@ type ReplyInfo struct {
 	// FinishReason, if it is more than the end of what the model wanted to say: FinishLength,
 	// FinishContentFilter, FinishRefusal.
 	FinishReason FinishReason `json:"finish_reason,omitempty"`
+	// Provider whose signature a reasoning message has: nobody else takes it.
+	Provider string `json:"provider,omitempty"`
 	// Model that was asked, as its provider names it.
 	Model string `json:"model,omitempty"`
 	// Usage of the call, all of it on the assistant message of the reply.

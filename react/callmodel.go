@@ -78,7 +78,7 @@ func (a *Agent) ask(ctx context.Context, s *State) (*reply, error) {
 		if err != nil {
 			return out, fmt.Errorf("%w: %w", errUnasked, err)
 		}
-		out.model = c.request.Model
+		out.provider, out.model = c.provider, c.request.Model
 		err = out.stream(&c)
 		if errors.Is(err, message.ErrTooLong) && a.config.Compaction != nil && shorter < maxShortenings {
 			continue
@@ -88,7 +88,7 @@ func (a *Agent) ask(ctx context.Context, s *State) (*reply, error) {
 			return out, err
 		}
 		c.request = repair(c.request, &out.whole, misfit)
-		out = &reply{ctx: ctx, agent: a, model: c.request.Model, before: out.whole.Usage}
+		out = &reply{ctx: ctx, agent: a, provider: c.provider, model: c.request.Model, before: out.whole.Usage}
 		if err = out.stream(&c); err == nil {
 			if misfit = a.misfit(&out.whole); misfit != nil {
 				err = fmt.Errorf("%w: %w", errMisfit, misfit)
@@ -130,10 +130,14 @@ func (a *Agent) prepare(ctx context.Context, s *State, shorter int) (call, error
 		system = slices.Insert(system, 0, prompt)
 	}
 	req.System = strings.Join(system, "\n")
-	if req.Messages, err = a.compact(ctx, fit, req, shorter); err != nil {
+	provider := a.config.Provider
+	if config.Override != nil {
+		provider = cmp.Or(config.Override.Provider, provider)
+	}
+	if req.Messages, err = a.compact(ctx, signedBy(provider, fit), req, shorter); err != nil {
 		return call{}, err
 	}
-	c := call{model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
+	c := call{provider: provider, model: model, request: req, timeout: a.config.ModelTimeout, idle: a.config.ModelIdle, retry: a.config.Retry}
 	if config.Timeout != nil {
 		c.timeout = time.Duration(*config.Timeout) * time.Millisecond
 	}
@@ -141,6 +145,23 @@ func (a *Agent) prepare(ctx context.Context, s *State, shorter int) (call, error
 		c.retry = config.Retry
 	}
 	return c, nil
+}
+
+// signedBy returns the messages without reasoning that another provider signed: none takes what
+// it did not sign itself.
+func signedBy(provider string, messages []message.Message) []message.Message {
+	foreign := func(m message.Message) bool {
+		r, ok := m.(*message.Reasoning)
+		if !ok || r.Signature == "" {
+			return false
+		}
+		signer := message.ReplyInfoOf(r).Provider
+		return signer != "" && signer != provider
+	}
+	if !slices.ContainsFunc(messages, foreign) {
+		return messages
+	}
+	return slices.DeleteFunc(slices.Clone(messages), foreign)
 }
 
 // offered are the tools that the model is shown: the client's, then those of the agent that it
@@ -216,6 +237,7 @@ func (a *Agent) compact(ctx context.Context, messages []message.Message, req *me
 type reply struct {
 	ctx       context.Context
 	agent     *Agent
+	provider  string
 	model     string
 	before    message.Usage // of a reply that did not fit
 	collected message.Collector
@@ -352,15 +374,16 @@ func (r *reply) info() (info message.ReplyInfo) {
 func (r *reply) reasoning() []message.Message {
 	messages := make([]message.Message, 0, len(r.blocks)+1)
 	for _, b := range r.blocks {
-		messages = append(messages, &message.Reasoning{
+		m := &message.Reasoning{
 			Header: message.Header{ID: b.id, Name: r.agent.config.Name}, Content: b.text.String(), Signature: b.signature,
-		})
+		}
+		if m.Signature != "" {
+			m.Metadata = message.ReplyInfo{Provider: r.provider}.Metadata()
+		}
+		messages = append(messages, m)
 	}
 	return messages
 }
-
-// partialMetadata marks a message that was cut off (contract R33).
-var partialMetadata = message.ReplyInfo{Partial: true}.Metadata()
 
 // partial returns what arrived of a reply that was cut off, without its calls.
 func (r *reply) partial() []message.Message {
@@ -371,7 +394,9 @@ func (r *reply) partial() []message.Message {
 		})
 	}
 	for _, m := range messages {
-		m.Head().Metadata = partialMetadata
+		info := message.ReplyInfoOf(m)
+		info.Partial = true // contract R33
+		m.Head().Metadata = info.Metadata()
 	}
 	return messages
 }

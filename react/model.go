@@ -122,11 +122,12 @@ var (
 
 // call is one call of a model with everything decided.
 type call struct {
-	model   Model
-	request *message.Request
-	timeout time.Duration // until the first delta, zero: none
-	idle    time.Duration // between deltas, zero: none
-	retry   *RetryPolicy  // nil: one attempt
+	provider string // of the model, as the agent calls it
+	model    Model
+	request  *message.Request
+	timeout  time.Duration // until the first delta, zero: none
+	idle     time.Duration // between deltas, zero: none
+	retry    *RetryPolicy  // nil: one attempt
 }
 
 // stream asks the model until a reply begins, and hands its deltas to each.

@@ -180,3 +180,36 @@ func TestWhyAReplyEndedAndWhatItCostIsKept(t *testing.T) {
 	assert.Equal(t, message.Usage{InputTokens: 10, OutputTokens: 2}, s.Usage(last.Head().RunID), "of one run")
 	assert.Zero(t, s.Usage(uuid.New()))
 }
+
+func TestReasoningGoesBackOnlyToTheProviderThatSignedIt(t *testing.T) {
+	t.Parallel()
+	thinking := func(signature string) reacttest.Step {
+		return reacttest.Step{Deltas: []message.Delta{
+			message.ReasoningDelta{Text: "hm"}, message.ReasoningDone{Signature: signature}, message.TextDelta{Text: "so"}, message.Done{FinishReason: message.FinishStop},
+		}}
+	}
+	here, there := reacttest.NewScript(thinking("mine"), thinking("")), reacttest.NewScript(thinking("theirs"))
+	b := setup(t, react.Config{Model: here, Provider: "here", Providers: map[string]react.Model{"there": there}})
+	b.ask(t, "one")
+	in := react.Ask(b.session, "two")
+	in.Model = react.Set(&react.ModelConfig{Override: &react.ModelOverride{Provider: "there"}})
+	b.run(t, in)
+	in = react.Ask(b.session, "three")
+	in.Model = react.Set[*react.ModelConfig](nil)
+	b.run(t, in)
+	signatures := func(r *message.Request) (all []string) {
+		require.NoError(t, r.Validate())
+		for _, m := range r.Messages {
+			if m, ok := m.(*message.Reasoning); ok {
+				all = append(all, m.Signature)
+			}
+		}
+		return all
+	}
+	assert.Empty(t, signatures(there.Requests()[0]))
+	assert.Equal(t, []string{"mine"}, signatures(here.Requests()[1]))
+	s := b.state(t)
+	assert.Len(t, s.Messages, 9, "all of it is stored")
+	assert.JSONEq(t, `{"provider":"here"}`, string(s.Messages[1].Head().Metadata))
+	assert.Nil(t, s.Messages[7].Head().Metadata, "what nobody signed is for everybody")
+}

@@ -36,8 +36,8 @@
 // react does, and the signatures go back on the parts that they came with. Thoughts without a
 // signature are summaries for people, and are not sent back.
 //
-// The API cannot read signatures of other providers, and here they look like those of thoughts:
-// leave signed reasoning out when a conversation moves to Gemini from elsewhere.
+// The API cannot read signatures of other providers, and here they look like those of thoughts.
+// Package react leaves them out where Config names the providers.
 //
 // # Guarantees
 //

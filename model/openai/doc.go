@@ -38,6 +38,6 @@
 //
 // The text of several blocks is one text, that of several parts of a reasoning summary has an empty
 // line between them. Reasoning that stood between calls goes back before them. Reasoning with the
-// signature of another provider is sent to Responses like OpenAI's own, which refuses it: a session
-// that changes providers should do so in Chat Completions.
+// signature of another provider would be sent to Responses like OpenAI's own, which refuses it: package
+// react leaves it out where Config names the providers.
 package openai
