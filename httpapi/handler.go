@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
@@ -153,13 +154,7 @@ type request struct {
 
 // dispatch serves the routes of one path by method.
 func (h *handler) dispatch(methods map[string]*route) http.Handler {
-	allow := slices.Sorted(func(yield func(string) bool) {
-		for method := range methods {
-			if !yield(method) {
-				return
-			}
-		}
-	})
+	allow := slices.Sorted(maps.Keys(methods))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		method := r.Method
 		if method == http.MethodHead {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -85,21 +86,11 @@ func (r *request) query() *query {
 	}
 	q := &query{values: map[string][]string{}}
 	// In the order of the indexes, which is that of the names, as far as any order matters.
-	for _, key := range slices.Sorted(keys(all)) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		name := brackets.ReplaceAllString(key, "")
 		q.values[name] = append(q.values[name], all[key]...)
 	}
 	return q
-}
-
-func keys(all url.Values) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for key := range all {
-			if !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 func (q *query) wrong(name, value, reason string) {
