@@ -18,6 +18,7 @@ import (
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
+	"github.com/everstep-go/everstep/store"
 	"github.com/everstep-go/everstep/store/memory"
 	"github.com/everstep-go/everstep/tool/mcp"
 )
@@ -260,7 +261,9 @@ func TestTenantsHaveTheirOwnSessions(t *testing.T) {
 func TestARunEndsWithItsRequest(t *testing.T) {
 	t.Parallel()
 	started, ended := make(chan struct{}), make(chan struct{})
+	st := memory.New(nil)
 	p := dialPeer(t, serveParrot(t, func(c *react.Config) {
+		c.Store = st
 		c.Model = react.ModelFunc(func(ctx context.Context, _ *message.Request) (message.Reply, error) {
 			close(started)
 			<-ctx.Done()
@@ -269,10 +272,21 @@ func TestARunEndsWithItsRequest(t *testing.T) {
 		})
 	}, nil), "", nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-started; cancel() }()
-	_, err := p.CallTool(ctx, &sdk.CallToolParams{Name: "parrot", Arguments: args{"message": "hi"}})
+	session := uuid.New()
+	var run *store.Run
+	go func() {
+		defer cancel()
+		<-started
+		if s, err := st.Session(ctx, graph.DefaultTenant, session); assert.NoError(t, err) {
+			run, err = st.Run(ctx, graph.DefaultTenant, s.Active)
+			assert.NoError(t, err)
+		}
+	}()
+	_, err := p.CallTool(ctx, &sdk.CallToolParams{Name: "parrot", Arguments: args{"message": "hi", "session_id": session}})
 	require.ErrorIs(t, err, context.Canceled)
 	<-ended
+	require.NotNil(t, run)
+	require.True(t, run.Attached, "or another process would go on with it, for nobody")
 }
 
 // What an MCP server asks an agent's tool, the agent's own client is asked in the same words.

@@ -1,8 +1,8 @@
-// Example is an agent with the tools of an MCP server, which is a process of its own: this program with -serve. The
+// Mcp is an agent with the tools of an MCP server, which is a process of its own: this program with -serve. The
 // server asks a question in the middle of a call, which ends the run; its answer goes on from there.
 //
-//	go run ./example
-//	go run ./example -seat 7A
+//	go run ./examples/mcp
+//	go run ./examples/mcp -seat 7A
 package main
 
 import (
