@@ -162,7 +162,7 @@ func (x *execution[S]) run() {
 		x.cancel(nil)
 		x.r.leave(x)
 		if x.recorded() {
-			<-x.r.slots // otherwise it is still Start's
+			x.r.slots.give(x.fence.Tenant) // otherwise it is still Start's
 		}
 		close(x.done)
 		if x.givenUpAfter() >= 0 {

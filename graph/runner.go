@@ -44,9 +44,15 @@ type RunnerOptions[S any] struct {
 
 	// MaxSteps is how many nodes a run may execute. Default: 100.
 	MaxSteps int
-	// MaxRuns is how many runs this process executes at once; further ones wait in Start.
-	// Default: 10,000.
+	// MaxRuns is how many runs this process executes at once; further ones wait in Start, those
+	// of the tenant that has the fewest first. Default: 10,000.
 	MaxRuns int
+	// AcceptOnly leaves the runs that are started here to other processes, whose runners of the
+	// same graph call Serve: a run is recorded, and executed as soon as one of them has room. All
+	// runs are detached then; [Run.Hold] cancels them for clients that leave, as long as this
+	// process lives. A Bus that is an event.Signaler lets the others know at once; without one
+	// they find the run with their next heartbeat.
+	AcceptOnly bool
 	// MaxTakeovers is how often a run may change hands without getting ahead: one that kills
 	// its process again and again is ended. Default: 5.
 	MaxTakeovers int
@@ -80,7 +86,7 @@ type Runner[S any] struct {
 	heads *heads[S]
 	// nowhere is where a session begins that does not exist. Nobody changes it.
 	nowhere *head[S]
-	slots   chan struct{}
+	slots   *slots
 
 	mu       sync.Mutex // guards what follows
 	local    map[runKey]*execution[S]
@@ -133,19 +139,19 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 	o.Lease = cmp.Or(o.Lease, 15*time.Second)
 	o.Heartbeat = cmp.Or(o.Heartbeat, o.Lease/3)
 	o.CachedSessions = cmp.Or(o.CachedSessions, 64)
-	if err := validate(o); err != nil {
+	if err := validate(o, st != nil); err != nil {
 		return nil, err
 	}
 	return &Runner[S]{
 		graph: g, store: st, opts: o, owner: newID(),
 		heads: newHeads[S](o.CachedSessions), nowhere: &head[S]{},
-		slots: make(chan struct{}, o.MaxRuns),
+		slots: newSlots(o.MaxRuns),
 		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}),
 		idle: make(chan struct{}), stranded: make(map[uuid.UUID]bool),
 	}, nil
 }
 
-func validate[S any](o RunnerOptions[S]) error {
+func validate[S any](o RunnerOptions[S], stored bool) error {
 	switch o.OnBusy {
 	case Reject, Wait, Cancel:
 	default:
@@ -161,6 +167,9 @@ func validate[S any](o RunnerOptions[S]) error {
 		if option.value < 0 {
 			return fmt.Errorf("graph: RunnerOptions.%s is negative", option.name)
 		}
+	}
+	if o.AcceptOnly && !stored {
+		return errors.New("graph: RunnerOptions.AcceptOnly needs a store, by which other processes get the runs")
 	}
 	if o.Heartbeat >= o.Lease {
 		return fmt.Errorf("graph: RunnerOptions.Heartbeat %v must be shorter than the lease %v", o.Heartbeat, o.Lease)

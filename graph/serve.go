@@ -16,7 +16,7 @@ import (
 
 // Serve takes over runs that nobody advances any more, because their process died or gave them
 // up, at once and then with every heartbeat, until ctx ends. It returns nil then, and an error
-// only if the runner has no store.
+// only if the runner has no store or is AcceptOnly.
 //
 // A detached run goes on from its last checkpoint. An attached one is ended as failed, code
 // "lost": its client is gone with the process. One that changed hands too often without getting
@@ -24,6 +24,9 @@ import (
 func (r *Runner[S]) Serve(ctx context.Context) error {
 	if r.store == nil {
 		return errors.New("graph: Serve needs a runner with a store")
+	}
+	if r.opts.AcceptOnly {
+		return errors.New("graph: Serve needs a runner that executes runs, not one that is AcceptOnly")
 	}
 	tick := time.NewTicker(r.opts.Heartbeat)
 	defer tick.Stop()
@@ -42,51 +45,73 @@ func (r *Runner[S]) Serve(ctx context.Context) error {
 // claimLimit is how many runs are taken over in one go.
 const claimLimit = 32
 
+// claiming is who takes slots for runs that are yet to be claimed: no tenant.
+const claiming = ""
+
+// adoptAll takes over what there is, as soon as there is room for it.
 func (r *Runner[S]) adoptAll(ctx context.Context) error {
-	for {
-		r.mu.Lock()
-		closed := r.closed
-		except := make([]uuid.UUID, 0, len(r.stranded)+len(r.local))
-		for id := range r.stranded {
-			except = append(except, id)
-		}
-		for key := range r.local {
-			except = append(except, key.id) // a write of its own will tell it whether it is lost
-		}
-		r.mu.Unlock()
-		if closed {
-			return nil
-		}
-		free := cap(r.slots) - len(r.slots)
-		runs, err := r.store.Claim(ctx, &store.Claim{
-			Owner: r.owner, Graphs: []string{r.graph.name}, Except: except, Lease: r.opts.Lease, Limit: min(claimLimit, free),
-		})
+	for more := true; more; {
+		err := r.slots.take(ctx, claiming)
 		if err != nil {
 			return err
 		}
-		for i := range runs {
-			if err := r.adopt(ctx, &runs[i]); err != nil {
-				r.opts.Logger.ErrorContext(ctx, "run not taken over", "run", runs[i].ID, "error", err)
-				if err := r.store.Release(ctx, runs[i].Fence()); err != nil {
-					return err
-				}
-			}
-		}
-		if len(runs) < claimLimit {
-			return nil
+		if more, err = r.adoptSome(ctx, 1+r.slots.takeFree(claiming, claimLimit-1)); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// adopt goes on with a claimed run.
+// adoptSome takes over up to limit runs, for which slots are taken. It reports whether there may
+// be more.
+func (r *Runner[S]) adoptSome(ctx context.Context, limit int) (more bool, err error) {
+	defer func() {
+		for range limit {
+			r.slots.give(claiming)
+		}
+	}()
+	r.mu.Lock()
+	closed := r.closed
+	except := make([]uuid.UUID, 0, len(r.stranded)+len(r.local))
+	for id := range r.stranded {
+		except = append(except, id)
+	}
+	for key := range r.local {
+		except = append(except, key.id) // a write of its own will tell it whether it is lost
+	}
+	r.mu.Unlock()
+	if closed {
+		return false, nil
+	}
+	runs, err := r.store.Claim(ctx, &store.Claim{
+		Owner: r.owner, Graphs: []string{r.graph.name}, Except: except, Lease: r.opts.Lease, Limit: limit,
+	})
+	if err != nil {
+		return false, err
+	}
+	more = len(runs) == limit
+	for i := range runs {
+		limit--
+		r.slots.hand(claiming, runs[i].Tenant)
+		if err := r.adopt(ctx, &runs[i]); err != nil {
+			r.slots.give(runs[i].Tenant)
+			r.opts.Logger.ErrorContext(ctx, "run not taken over", "run", runs[i].ID, "error", err)
+			if err := r.store.Release(ctx, runs[i].Fence()); err != nil {
+				return false, err
+			}
+			more = false // or it would be claimed again at once
+		}
+	}
+	return more, nil
+}
+
+// adopt goes on with a claimed run, which has a slot.
 func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
 	x := r.execution(ctx, run.Fence(), run.Session)
 	x.branch, x.line, x.last = run.Branch, run.Line, run.Last
 	x.base = -1 // not known to hold: the next run of the session loads
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if run.Epoch == 1 {
+		x.emit(event.RunStarted{})
 	}
 	resume := func() error {
 		if run.Last == 0 {
@@ -96,7 +121,6 @@ func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
 		return x.restore(ctx, run)
 	}
 	if err := resume(); err != nil {
-		<-r.slots
 		return err
 	}
 	x.known.Store(true)
@@ -113,7 +137,6 @@ func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
 		bus.Open(run.Tenant, run.ID) // for those who watch it already: its first event may take a while
 	}
 	if err := r.enter(x); err != nil {
-		<-r.slots
 		return err
 	}
 	r.opts.Logger.DebugContext(ctx, "run taken over", "run", run.ID, "session", run.Session, "takeovers", run.Takeovers)

@@ -91,14 +91,16 @@ func (r *Runner[S]) Start(ctx context.Context, p StartParams[S]) (*Run[S], error
 	if p.Run == nilID {
 		p.Run = newID()
 	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if !r.opts.AcceptOnly {
+		if err := r.slots.take(ctx, p.Tenant); err != nil {
+			return nil, err
+		}
 	}
 	run, err := r.start(ctx, p)
 	if err != nil {
-		<-r.slots
+		if !r.opts.AcceptOnly {
+			r.slots.give(p.Tenant)
+		}
 		return nil, r.refuse(ctx, p, err)
 	}
 	return run, nil
@@ -232,7 +234,7 @@ func (r *Runner[S]) cancelActive(ctx context.Context, p StartParams[S]) error {
 func (r *Runner[S]) newExecution(ctx context.Context, p StartParams[S], from *head[S]) *execution[S] {
 	x := r.execution(ctx, store.Fence{Tenant: p.Tenant, Run: p.Run, Owner: r.owner, Epoch: 1}, p.Session)
 	x.begin = &store.Begin{
-		Fence: x.fence, Session: p.Session, Graph: r.graph.name, Attached: p.Attached,
+		Fence: x.fence, Session: p.Session, Graph: r.graph.name, Attached: p.Attached && !r.opts.AcceptOnly,
 		From: store.From{Checkpoint: p.Checkpoint, Head: from.seq(), Base: from.base},
 	}
 	if len(p.Resume) > 0 {
@@ -299,6 +301,9 @@ func (r *Runner[S]) savedInput(text []byte) (p params, input *S, err error) {
 
 // launch runs the execution and returns when the run is recorded, or could not be.
 func (r *Runner[S]) launch(x *execution[S]) (*Run[S], error) {
+	if r.opts.AcceptOnly {
+		return r.record(x)
+	}
 	if err := r.enter(x); err != nil {
 		return nil, err
 	}
@@ -309,4 +314,22 @@ func (r *Runner[S]) launch(x *execution[S]) (*Run[S], error) {
 		return nil, err
 	}
 	return run, nil
+}
+
+// record records a run for other processes to execute.
+func (r *Runner[S]) record(x *execution[S]) (*Run[S], error) {
+	defer x.cancel(nil)
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		return nil, ErrShutdown
+	}
+	// Nobody has it, so who claims it first gets epoch 1 and says that it started.
+	x.begin.Epoch, x.lease = 0, 0
+	x.dropEvents()
+	if err := x.durable(); err != nil && !errors.Is(err, errWaiting) {
+		return nil, err
+	}
+	return &Run[S]{r: r, tenant: x.fence.Tenant, id: x.fence.Run, session: x.session}, nil
 }

@@ -104,7 +104,9 @@ type Fence struct {
 
 // Begin is a new run. See [Store.Begin].
 type Begin struct {
-	Fence    // Epoch is 1
+	// Fence of the writer. Epoch is 1; or 0, with no Lease, for a run that nobody executes yet:
+	// who claims it first gets epoch 1.
+	Fence
 	Session  uuid.UUID
 	Graph    string // the graph's name: only who has it may claim the run
 	Attached bool   // a client holds on to it: it is not resumed when its process dies

@@ -139,7 +139,7 @@ func (s *Store) Begin(ctx context.Context, b *store.Begin) (*store.Begun, error)
 			Status: checkpoint.Running, CreatedAt: at, UpdatedAt: at,
 			Seq: ses.next(), Attached: b.Attached, Branch: branch, Waiting: wait,
 			Params: bytes.Clone(b.Params),
-			Owner:  b.Owner, Epoch: 1, LeaseUntil: now.Add(b.Lease),
+			Owner:  b.Owner, Epoch: b.Epoch, LeaseUntil: now.Add(b.Lease),
 		},
 		session: ses,
 		writeID: b.WriteID,

@@ -140,6 +140,13 @@ var ownerBreakages = []breakage{
 			return runs, err
 		}
 	}, []string{"claim-result", "fence-epoch", "claim-concurrent"}},
+	{"gives every new run an epoch", func(s *broken) {
+		s.begin = func(ctx context.Context, b *store.Begin) (*store.Begun, error) {
+			c := *b
+			c.Epoch = 1
+			return s.Store.Begin(ctx, &c)
+		}
+	}, []string{"claim-accepted"}},
 	{"takes over runs of other graphs", func(s *broken) {
 		s.claim = func(ctx context.Context, c *store.Claim) ([]store.Run, error) {
 			d := *c

@@ -19,6 +19,7 @@ var leaseScenarios = []scenario{
 	{"claim-except", "Excepted runs are not taken over.", claimExcept},
 	{"claim-oldest", "No more runs than the limit are taken over, the oldest first.", claimOldest},
 	{"claim-ended", "A run that has ended is never taken over.", claimEnded},
+	{"claim-accepted", "A run that nobody executes yet is claimed at once, under the first epoch.", claimAccepted},
 	{"claim-concurrent", "A run is taken over by one of many at once.", claimConcurrent},
 	{"claim-tenants", "Runs of all tenants are taken over.", claimTenants},
 	{"renew-extends", "Renewing extends the leases of the owner's runs, and reports none of them.", renewExtends},
@@ -87,6 +88,23 @@ func claimResult(b *bundle) {
 	b.reopen()
 	require.Equal(b, got.Fence(), r.record().Fence())
 	require.Equal(b, r.Run, b.session(session).Active)
+}
+
+func claimAccepted(b *bundle) {
+	session := b.newSession()
+	begin := b.newBegin(session, with(step("one")))
+	begin.Epoch, begin.Lease = 0, 0
+	_, err := b.store.Begin(b.ctx, begin)
+	require.NoError(b, err)
+	require.Equal(b, begin.Run, b.session(session).Active)
+	runs, err := b.store.Claim(b.ctx, &store.Claim{Owner: uuid.New(), Graphs: []string{"graph"}, Lease: lease, Limit: 10})
+	require.NoError(b, err)
+	require.Len(b, runs, 1)
+	require.Equal(b, begin.Run, runs[0].ID)
+	require.Equal(b, int64(1), runs[0].Epoch)
+	require.Empty(b, b.claim(store.Claim{}))
+	_, err = b.store.Commit(b.ctx, &store.Commit{Fence: begin.Fence, After: runs[0].Last, Status: checkpoint.Running, Lease: lease})
+	require.ErrorIs(b, err, store.ErrLost)
 }
 
 func claimGraphs(b *bundle) {
