@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,10 +23,20 @@ func TestTheTenantWithTheFewestRunsIsNext(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		r := newRunner(t, chain(t, parts{beta: gated(gate)}), memory.New(nil), &graph.RunnerOptions[doc]{MaxRuns: 3})
+		var mu sync.Mutex // guards started
 		started := make(map[string]int)
+		requireStarted := func(want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			require.Equal(t, want, started)
+		}
 		enter := func(tenant string) {
 			go func() {
 				start(t, r, graph.StartParams[doc]{Tenant: tenant})
+				mu.Lock()
+				defer mu.Unlock()
 				started[tenant]++
 			}()
 			synctest.Wait()
@@ -33,18 +44,15 @@ func TestTheTenantWithTheFewestRunsIsNext(t *testing.T) {
 		for range 7 {
 			enter("many")
 		}
-		require.Equal(t, map[string]int{"many": 3}, started)
+		requireStarted(map[string]int{"many": 3})
 		enter("few")
 		enter("one")
 		gate <- struct{}{}
-		synctest.Wait()
-		require.Equal(t, map[string]int{"many": 3, "few": 1}, started, "who has none comes before who has one")
+		requireStarted(map[string]int{"many": 3, "few": 1})
 		gate <- struct{}{}
-		synctest.Wait()
-		require.Equal(t, map[string]int{"many": 3, "few": 1, "one": 1}, started)
+		requireStarted(map[string]int{"many": 3, "few": 1, "one": 1})
 		close(gate)
-		synctest.Wait()
-		require.Equal(t, map[string]int{"many": 7, "few": 1, "one": 1}, started)
+		requireStarted(map[string]int{"many": 7, "few": 1, "one": 1})
 	})
 }
 
@@ -174,4 +182,22 @@ func TestAcceptOnlyNeedsAStoreAndDoesNotServe(t *testing.T) {
 	require.NoError(t, r.Shutdown(t.Context()))
 	_, err = r.Start(t.Context(), graph.StartParams[doc]{})
 	require.ErrorIs(t, err, graph.ErrShutdown)
+}
+
+func TestWhoWaitsElsewhereHearsOfTheEndFromTheBus(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st, bus := memory.New(nil), event.NewMemory(nil)
+		defer bus.Close()
+		gate := make(chan struct{})
+		run := start(t, newRunner(t, chain(t, parts{beta: gated(gate)}), st, &graph.RunnerOptions[doc]{Bus: bus}), graph.StartParams[doc]{})
+		elsewhere, err := newRunner(t, chain(t, parts{}), st, &graph.RunnerOptions[doc]{Bus: bus}).Attach(t.Context(), tenant, run.ID())
+		require.NoError(t, err)
+		time.AfterFunc(time.Second, func() { close(gate) })
+		began := time.Now()
+		d, err := elsewhere.Wait(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "abc", d.Trail)
+		assert.Equal(t, time.Second, time.Since(began), "not at the next look at the store")
+	})
 }

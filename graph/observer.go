@@ -30,6 +30,12 @@ const (
 	TaskOperation  OperationKind = "task"  // Name: the task's name or key
 	ModelOperation OperationKind = "model" // Name: the model, if known
 	StoreOperation OperationKind = "store" // Name: the method
+
+	// RenewOperation is a sign of life for the runs of this process; BacklogOperation counts, with
+	// every heartbeat of [Runner.Serve], the runs of all processes. Both are of no run and no
+	// session. Name: the graph.
+	RenewOperation   OperationKind = "renew"
+	BacklogOperation OperationKind = "backlog"
 )
 
 // Operation is something that starts.
@@ -47,9 +53,16 @@ type Outcome struct {
 	Err error
 	// Move is the edge a node took, nil for other operations and for nodes that took none.
 	Move *Move
-	// Detail is what the operation itself reports, for a model call its message.Usage. Nil if
-	// there is nothing.
+	// Detail is what the operation itself reports: a model call its message.Usage, a
+	// RenewOperation a Renewal, a BacklogOperation a store.Backlog. Nil if there is nothing.
 	Detail any
+}
+
+// Renewal is the outcome of a [RenewOperation].
+type Renewal struct {
+	Runs    int // that this process executes
+	Lost    int // of them, those that are others' by now
+	Cancels int // of them, those that are to be cancelled
 }
 
 // Observe reports an operation of a node's own to the runner's [Observer]. Outside a run, and

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
@@ -240,4 +242,56 @@ func TestAFaultyStoreFailsWhereItIsTold(t *testing.T) {
 		})
 	}
 	assert.True(t, errors.Is(graphtest.ErrDead, store.ErrClosed), "nobody tries again")
+}
+
+func TestAnObserverSeesWhatIsLostAndWhatIsLeftOver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var mu sync.Mutex // guards details
+		var details []any
+		observer := graph.ObserverFunc(func(ctx context.Context, op graph.Operation) (context.Context, func(graph.Outcome)) {
+			return ctx, func(o graph.Outcome) {
+				if op.Kind != graph.BacklogOperation && op.Kind != graph.RenewOperation {
+					return
+				}
+				assert.Equal(t, graph.Operation{Kind: op.Kind, Name: "chain", Graph: "chain"}, op)
+				mu.Lock()
+				defer mu.Unlock()
+				details = append(details, o.Detail)
+			}
+		})
+		seen := func() []any {
+			time.Sleep(lease / 3)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			out := details
+			details = nil
+			return out
+		}
+		st := memory.New(nil)
+		r := newRunner(t, chain(t, parts{beta: hold}), st, &graph.RunnerOptions[doc]{Observer: observer, MaxRuns: 2})
+		kept, lost := start(t, r, graph.StartParams[doc]{}), start(t, r, graph.StartParams[doc]{})
+		require.Equal(t, []any{graph.Renewal{Runs: 2}}, seen())
+		record, err := st.Run(t.Context(), tenant, lost.ID())
+		require.NoError(t, err)
+		require.NoError(t, st.Release(t.Context(), record.Fence()))
+		_, err = st.RequestCancel(t.Context(), tenant, kept.ID())
+		require.NoError(t, err)
+		require.Equal(t, []any{graph.Renewal{Runs: 2, Lost: 1, Cancels: 1}}, seen())
+
+		front := newRunner(t, chain(t, parts{}), st, &graph.RunnerOptions[doc]{AcceptOnly: true})
+		for range 2 {
+			start(t, front, graph.StartParams[doc]{})
+		}
+		r = newRunner(t, chain(t, parts{beta: hold}), st, &graph.RunnerOptions[doc]{Observer: observer, MaxRuns: 2})
+		serve(t, r)
+		since := time.Now()
+		require.ElementsMatch(t, []any{graph.Renewal{Runs: 2}, store.Backlog{Running: 3, Unclaimed: 1, Since: since}}, seen(), "it has room for two")
+		require.NoError(t, r.Cancel(t.Context(), tenant, lost.ID()))
+		require.ElementsMatch(t, []any{graph.Renewal{Runs: 2}, store.Backlog{Running: 2}}, seen())
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, r.Shutdown(ctx), context.Canceled)
+	})
 }

@@ -82,6 +82,14 @@ func (r *Run[S]) Wait(ctx context.Context) (S, error) {
 			return none, context.Cause(ctx)
 		}
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	over := make(chan struct{}) // closed when the bus says that the run has ended, if it does
+	go func() {
+		defer close(over)
+		for range r.Events(ctx, Live) {
+		}
+	}()
 	tick := time.NewTicker(r.r.opts.Heartbeat)
 	defer tick.Stop()
 	for {
@@ -101,6 +109,8 @@ func (r *Run[S]) Wait(ctx context.Context) (S, error) {
 		}
 		select {
 		case <-arrival:
+		case <-over:
+			over = nil
 		case <-tick.C:
 		case <-ctx.Done():
 			return none, context.Cause(ctx)

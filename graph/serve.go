@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,6 +29,11 @@ func (r *Runner[S]) Serve(ctx context.Context) error {
 	if r.opts.AcceptOnly {
 		return errors.New("graph: Serve needs a runner that executes runs, not one that is AcceptOnly")
 	}
+	if r.opts.Observer != nil {
+		var reporting sync.WaitGroup
+		defer reporting.Wait()
+		reporting.Go(func() { r.reportBacklog(ctx) })
+	}
 	tick := time.NewTicker(r.opts.Heartbeat)
 	defer tick.Stop()
 	for {
@@ -47,6 +53,26 @@ const claimLimit = 32
 
 // claiming is who takes slots for runs that are yet to be claimed: no tenant.
 const claiming = ""
+
+// reportBacklog tells the observer what there is to do, with every heartbeat.
+func (r *Runner[S]) reportBacklog(ctx context.Context) {
+	tick := time.NewTicker(r.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		ctx, end := r.opts.Observer.Observe(ctx, Operation{Kind: BacklogOperation, Name: r.graph.name, Graph: r.graph.name})
+		o := Outcome{}
+		b, err := r.store.Backlog(ctx, []string{r.graph.name})
+		if o.Err = err; err == nil {
+			o.Detail = *b
+		}
+		end(o)
+	}
+}
 
 // adoptAll takes over what there is, as soon as there is room for it.
 func (r *Runner[S]) adoptAll(ctx context.Context) error {
@@ -312,9 +338,7 @@ func (r *Runner[S]) beat() {
 			continue
 		}
 		asked := time.Now()
-		ctx, cancel := context.WithDeadline(context.Background(), renewed.Add(safe))
-		answer, err := r.store.Renew(ctx, &store.Renew{Fences: fences, Lease: r.opts.Lease})
-		cancel()
+		answer, err := r.renew(renewed.Add(safe), fences)
 		if err != nil {
 			r.opts.Logger.Error("leases not renewed", "runs", len(fences), "error", err)
 			if time.Since(renewed)+r.opts.Heartbeat > safe {
@@ -327,6 +351,23 @@ func (r *Runner[S]) beat() {
 		lost := func(f store.Fence) bool { return slices.Contains(answer.Lost, f.Run) }
 		r.interruptLocal(slices.DeleteFunc(fences, func(f store.Fence) bool { return !lost(f) }), answer.Cancels)
 	}
+}
+
+// renew is one sign of life.
+func (r *Runner[S]) renew(deadline time.Time, fences []store.Fence) (*store.Renewed, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	end := func(Outcome) {}
+	if r.opts.Observer != nil {
+		ctx, end = r.opts.Observer.Observe(ctx, Operation{Kind: RenewOperation, Name: r.graph.name, Graph: r.graph.name})
+	}
+	answer, err := r.store.Renew(ctx, &store.Renew{Fences: fences, Lease: r.opts.Lease})
+	d := Renewal{Runs: len(fences)}
+	if err == nil {
+		d.Lost, d.Cancels = len(answer.Lost), len(answer.Cancels)
+	}
+	end(Outcome{Err: err, Detail: d})
+	return answer, err
 }
 
 // interruptLocal stops runs that are lost and runs that are to be cancelled.

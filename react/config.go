@@ -77,6 +77,10 @@ type Config struct {
 	Lease, Heartbeat time.Duration
 	// WaitLimit is how long a run waits for a busy session. Default: 5 minutes.
 	WaitLimit time.Duration
+	// MaxRuns is how many runs this process executes at once, AcceptOnly leaves all of them to
+	// other processes. See graph.RunnerOptions.
+	MaxRuns    int
+	AcceptOnly bool
 }
 
 // New makes an agent. It reports everything that is wrong with the configuration at once. End
@@ -109,6 +113,7 @@ func New(c Config) (*Agent, error) {
 		Codec: codec{a}, StartAt: a.startAt, Snapshot: snapshot,
 		Bus: c.Bus, Observer: c.Observer, Logger: c.Logger,
 		OnBusy: c.OnBusy, WaitLimit: c.WaitLimit, MaxSteps: c.MaxSteps, Lease: c.Lease, Heartbeat: c.Heartbeat,
+		MaxRuns: c.MaxRuns, AcceptOnly: c.AcceptOnly,
 	})
 	if err != nil {
 		return nil, err

@@ -71,9 +71,11 @@ type Store interface {
 	CreateMessage(ctx context.Context, tenant string, m *Message) (*Message, error)
 	// DeleteMessage removes the most recently created message of that id from every history.
 	DeleteMessage(ctx context.Context, tenant string, id uuid.UUID) error
-	// Prune removes sessions that nobody used since a time and in which nothing runs, at most
-	// Limit of them, and returns how many it removed.
+	// Prune removes sessions that nobody used since a time, or that are too many, and in which
+	// nothing runs: at most Limit of them. It returns how many it removed.
 	Prune(ctx context.Context, p *Prune) (int, error)
+	// Backlog counts the runs of some graphs that have not ended, for dashboards.
+	Backlog(ctx context.Context, graphs []string) (*Backlog, error)
 
 	Session(ctx context.Context, tenant string, id uuid.UUID) (*Session, error)
 	Run(ctx context.Context, tenant string, id uuid.UUID) (*Run, error)
@@ -256,11 +258,26 @@ type Position struct {
 	Tasks []Task
 }
 
-// Prune removes old sessions. See [Store.Prune].
+// Prune removes old sessions. See [Store.Prune]. Call it again while it removes Limit of them.
 type Prune struct {
 	Tenant string // empty: every tenant
+	// Before: sessions go in which nothing was written since. Zero: none for that.
 	Before time.Time
-	Limit  int
+	// Keep: sessions go that are not among so many of their tenant which were written in last.
+	// Zero: none for that.
+	Keep int
+	// Limit is how many go in one call, those unused for longest first. A few hundred are soon
+	// done.
+	Limit int
+}
+
+// Backlog is what there is to do. See [Store.Backlog].
+type Backlog struct {
+	Running   int // runs that have not ended, also those that wait and are unclaimed
+	Waiting   int // of them, those that wait for their session
+	Unclaimed int // of them, those that nobody advances: their lease has run out
+	// Since is when the first of the unclaimed ones could be claimed; zero if there is none.
+	Since time.Time
 }
 
 // Session is the container of a conversation (contract 1.2).

@@ -230,6 +230,32 @@ func (s *Store) Claim(ctx context.Context, c *store.Claim) ([]store.Run, error) 
 	return runs, nil
 }
 
+// Backlog implements [store.Store].
+func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	now := s.now()
+	b := &store.Backlog{}
+	for _, r := range s.runs {
+		if !r.running() || !slices.Contains(graphs, r.Graph) {
+			continue
+		}
+		b.Running++
+		if r.Waiting {
+			b.Waiting++
+		}
+		if now.Before(r.LeaseUntil) {
+			continue
+		}
+		if b.Unclaimed++; b.Unclaimed == 1 || r.LeaseUntil.Before(b.Since) {
+			b.Since = r.LeaseUntil
+		}
+	}
+	return b, nil
+}
+
 // Renew implements [store.Store].
 func (s *Store) Renew(ctx context.Context, n *store.Renew) (*store.Renewed, error) {
 	if err := s.lock(ctx); err != nil {

@@ -155,15 +155,24 @@ func (s *Store) Prune(ctx context.Context, p *store.Prune) (int, error) {
 		return 0, err
 	}
 	defer s.mu.Unlock()
-	var old []*session
+	var all, old []*session
 	for k, ses := range s.sessions {
-		if (p.Tenant == "" || p.Tenant == k.tenant) && ses.stamp.Before(p.Before) && !slices.ContainsFunc(ses.runs, (*run).running) {
+		if p.Tenant == "" || p.Tenant == k.tenant {
+			all = append(all, ses)
+		}
+	}
+	slices.SortFunc(all, func(a, b *session) int {
+		return cmp.Or(a.stamp.Compare(b.stamp), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	later := make(map[string]int) // sessions of a tenant that were used later
+	for _, ses := range slices.Backward(all) {
+		surplus := p.Keep > 0 && later[ses.Tenant] >= p.Keep
+		later[ses.Tenant]++
+		if (surplus || ses.stamp.Before(p.Before)) && !slices.ContainsFunc(ses.runs, (*run).running) {
 			old = append(old, ses)
 		}
 	}
-	slices.SortFunc(old, func(a, b *session) int {
-		return cmp.Or(a.stamp.Compare(b.stamp), bytes.Compare(a.ID[:], b.ID[:]))
-	})
+	slices.Reverse(old)
 	old = old[:min(len(old), max(p.Limit, 0))]
 	for _, ses := range old {
 		s.drop(ses)

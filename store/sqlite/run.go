@@ -224,6 +224,35 @@ func (s *Store) Claim(ctx context.Context, claim *store.Claim) ([]store.Run, err
 	return claimed, nil
 }
 
+// Backlog implements [store.Store].
+func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, error) {
+	b := &store.Backlog{}
+	err := s.read(ctx, "backlog", func(c *conn) error {
+		now := s.now()
+		return c.each(ctx, `SELECT r.graph, r.waiting, r.lease FROM running CROSS JOIN runs r ON r.k = running.k`, func(v row) error {
+			if !slices.Contains(graphs, v.text(0)) {
+				return nil
+			}
+			b.Running++
+			if v.bool(1) {
+				b.Waiting++
+			}
+			until := v.time(2)
+			if now.Before(until) {
+				return nil
+			}
+			if b.Unclaimed++; b.Unclaimed == 1 || until.Before(b.Since) {
+				b.Since = until
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // lease is when a lease that is given now runs out.
 func lease(now time.Time, d time.Duration) time.Time { return fromNanos(nanos(now.Add(d))) }
 
@@ -295,7 +324,7 @@ func (s *Store) Release(ctx context.Context, f store.Fence) error {
 		if err != nil {
 			return err
 		}
-		r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, time.Time{}, false
+		r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, lease(s.now(), 0), false
 		r.Takeovers = max(r.Takeovers-1, 0)
 		return r.save(ctx, c)
 	})

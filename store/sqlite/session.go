@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -168,35 +169,52 @@ func deleteSession(ctx context.Context, c *conn, sid int64) error {
 // Prune implements [store.Store]. A session is used by everything that is written in it, not
 // only by the start of a run.
 func (s *Store) Prune(ctx context.Context, p *store.Prune) (int, error) {
-	const unused = `latest < ? AND NOT EXISTS (SELECT 1 FROM running WHERE k BETWEEN sid << 32 AND sid << 32 | 4294967295)`
-	before := nanos(p.Before)
+	const idle = ` AND NOT EXISTS (SELECT 1 FROM running WHERE k BETWEEN sid << 32 AND sid << 32 | 4294967295)`
+	before := int64(math.MinInt64)
+	if !p.Before.IsZero() {
+		before = nanos(p.Before)
+	}
+	from, args := "sessions", []any{}
+	if p.Keep > 0 {
+		from = `(SELECT sid, tenant, latest, row_number() OVER (PARTITION BY tenant ORDER BY latest DESC, id DESC) AS place FROM sessions)`
+	}
+	where := " WHERE "
+	if p.Tenant != "" {
+		where += "tenant = ? AND "
+		args = append(args, p.Tenant)
+	}
+	args = append(args, before)
+	if p.Keep > 0 {
+		where += "(latest < ? OR place > ?)"
+		args = append(args, p.Keep)
+	} else {
+		where += "latest < ?"
+	}
+	args = append(args, max(p.Limit, 0))
 	// The search may take long, so a reader makes it, and the writer only looks again.
-	var sids []int64
+	type candidate struct{ sid, latest int64 }
+	var old []candidate
 	err := s.read(ctx, "prune", func(c *conn) error {
-		found := func(r row) error {
-			sids = append(sids, r.int(0))
+		return c.each(ctx, `SELECT sid, latest FROM `+from+where+idle+` ORDER BY latest LIMIT ?`, func(r row) error {
+			old = append(old, candidate{r.int(0), r.int(1)})
 			return nil
-		}
-		if p.Tenant == "" {
-			return c.each(ctx, `SELECT sid FROM sessions WHERE `+unused+` LIMIT ?`, found, before, max(p.Limit, 0))
-		}
-		return c.each(ctx, `SELECT sid FROM sessions WHERE tenant = ? AND `+unused+` LIMIT ?`, found, p.Tenant, before, max(p.Limit, 0))
+		}, args...)
 	})
-	if err != nil || len(sids) == 0 {
+	if err != nil || len(old) == 0 {
 		return 0, err
 	}
 	removed := 0
 	err = s.write(ctx, "prune", func(ctx context.Context, c *conn) error {
 		removed = 0
-		for _, sid := range sids {
-			still, err := c.one(ctx, `SELECT 1 FROM sessions WHERE sid = ? AND `+unused, func(row) error { return nil }, sid, before)
+		for _, o := range old {
+			still, err := c.one(ctx, `SELECT 1 FROM sessions WHERE sid = ? AND latest = ?`+idle, func(row) error { return nil }, o.sid, o.latest)
 			if err != nil {
 				return err
 			}
 			if !still {
 				continue
 			}
-			if err := deleteSession(ctx, c, sid); err != nil {
+			if err := deleteSession(ctx, c, o.sid); err != nil {
 				return err
 			}
 			removed++

@@ -140,6 +140,11 @@ var ownerBreakages = []breakage{
 			return runs, err
 		}
 	}, []string{"claim-result", "fence-epoch", "claim-concurrent"}},
+	{"counts runs of all graphs", func(s *broken) {
+		s.backlog = func(ctx context.Context, _ []string) (*store.Backlog, error) {
+			return s.Store.Backlog(ctx, []string{"graph", "other"})
+		}
+	}, []string{"backlog-counts"}},
 	{"gives every new run an epoch", func(s *broken) {
 		s.begin = func(ctx context.Context, b *store.Begin) (*store.Begun, error) {
 			c := *b

@@ -101,6 +101,13 @@ var sessionBreakages = []breakage{
 			return s.Store.Prune(ctx, &c)
 		}
 	}, []string{"prune-limit"}},
+	{"does not count what it keeps", func(s *broken) {
+		s.prune = func(ctx context.Context, p *store.Prune) (int, error) {
+			c := *p
+			c.Keep = 0
+			return s.Store.Prune(ctx, &c)
+		}
+	}, []string{"prune-keep"}},
 	{"prunes other tenants", func(s *broken) {
 		s.prune = func(ctx context.Context, p *store.Prune) (int, error) {
 			c := *p

@@ -39,6 +39,7 @@ type broken struct {
 	createMessage func(context.Context, string, *store.Message) (*store.Message, error)
 	deleteMessage func(context.Context, string, uuid.UUID) error
 	prune         func(context.Context, *store.Prune) (int, error)
+	backlog       func(context.Context, []string) (*store.Backlog, error)
 	session       func(context.Context, string, uuid.UUID) (*store.Session, error)
 	run           func(context.Context, string, uuid.UUID) (*store.Run, error)
 	checkpoint    func(context.Context, string, uuid.UUID) (*checkpoint.Checkpoint, error)
@@ -59,7 +60,7 @@ func newBroken(opts Options, install func(*broken)) *broken {
 		begin: sound.Begin, promote: sound.Promote, claim: sound.Claim, renew: sound.Renew,
 		commit: sound.Commit, saveTask: sound.SaveTask, requestCancel: sound.RequestCancel, release: sound.Release,
 		load: sound.Load, createSession: sound.CreateSession, deleteSession: sound.DeleteSession,
-		createMessage: sound.CreateMessage, deleteMessage: sound.DeleteMessage, prune: sound.Prune,
+		createMessage: sound.CreateMessage, deleteMessage: sound.DeleteMessage, prune: sound.Prune, backlog: sound.Backlog,
 		session: sound.Session, run: sound.Run, checkpoint: sound.Checkpoint, message: sound.Message,
 		sessions: sound.Sessions, runs: sound.Runs, checkpoints: sound.Checkpoints, messages: sound.Messages,
 		close: sound.Close,
@@ -132,6 +133,10 @@ func (s *broken) DeleteMessage(ctx context.Context, tenant string, id uuid.UUID)
 }
 
 func (s *broken) Prune(ctx context.Context, p *store.Prune) (int, error) { return s.prune(ctx, p) }
+
+func (s *broken) Backlog(ctx context.Context, graphs []string) (*store.Backlog, error) {
+	return s.backlog(ctx, graphs)
+}
 
 func (s *broken) Session(ctx context.Context, tenant string, id uuid.UUID) (*store.Session, error) {
 	return s.session(ctx, tenant, id)

@@ -28,6 +28,7 @@ var leaseScenarios = []scenario{
 	{"takeovers-count", "Takeovers are counted until the run writes something.", takeoversCount},
 	{"release-claimable", "A run that was given up can be taken over at once, and its old owner has lost it.", releaseClaimable},
 	{"release-detached", "A run that was given up is a detached one.", releaseDetached},
+	{"backlog-counts", "The backlog counts the runs of the graphs that have not ended, and knows since when one is unclaimed.", backlogCounts},
 	{"release-not-counted", "A takeover that ends with the run being given up does not count.", releaseNotCounted},
 }
 
@@ -105,6 +106,36 @@ func claimAccepted(b *bundle) {
 	require.Empty(b, b.claim(store.Claim{}))
 	_, err = b.store.Commit(b.ctx, &store.Commit{Fence: begin.Fence, After: runs[0].Last, Status: checkpoint.Running, Lease: lease})
 	require.ErrorIs(b, err, store.ErrLost)
+}
+
+func backlogCounts(b *bundle) {
+	backlog := func(graphs ...string) store.Backlog {
+		got, err := b.store.Backlog(b.ctx, graphs)
+		require.NoError(b, err)
+		return *got
+	}
+	require.Equal(b, store.Backlog{}, backlog("graph"))
+	session := b.newSession()
+	b.start(session)
+	b.start(session, waiting)
+	b.start(b.newSession(), graph("other"))
+	b.start(b.newSession(), ended(checkpoint.Completed))
+	released := b.start(b.newSession())
+	require.Equal(b, store.Backlog{Running: 3, Waiting: 1}, backlog("graph"))
+	require.Equal(b, store.Backlog{}, backlog())
+	since := b.tick()
+	require.NoError(b, b.store.Release(b.ctx, released.Fence))
+	b.tick()
+	got := backlog("graph", "other")
+	sameTime(b, since, got.Since, "since")
+	got.Since = time.Time{}
+	require.Equal(b, store.Backlog{Running: 4, Waiting: 1, Unclaimed: 1}, got)
+	b.clock.move(lease)
+	got = backlog("graph")
+	sameTime(b, since, got.Since, "since")
+	require.Equal(b, 3, got.Unclaimed)
+	b.claim(store.Claim{})
+	require.Equal(b, store.Backlog{Running: 3, Waiting: 1}, backlog("graph"))
 }
 
 func claimGraphs(b *bundle) {

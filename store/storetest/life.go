@@ -99,6 +99,10 @@ func (b *bundle) calls(f *fullSession) map[string]func(context.Context) error {
 			_, err := b.store.Prune(ctx, &store.Prune{Before: b.clock.Now(), Limit: 9})
 			return err
 		},
+		"Backlog": func(ctx context.Context) error {
+			_, err := b.store.Backlog(ctx, []string{"graph"})
+			return err
+		},
 		"Session": func(ctx context.Context) error {
 			_, err := b.store.Session(ctx, tenant, f.id)
 			return err

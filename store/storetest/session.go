@@ -23,6 +23,7 @@ var sessionScenarios = []scenario{
 	{"prune-unused", "Pruning removes the sessions that nobody used since a time, with all that belongs to them.", pruneUnused},
 	{"prune-running", "Pruning keeps sessions in which something runs or waits.", pruneRunning},
 	{"prune-limit", "Pruning removes no more than the limit and says how many.", pruneLimit},
+	{"prune-keep", "Pruning keeps as many sessions of each tenant as it should, those that were used last.", pruneKeep},
 	{"prune-tenant", "Pruning keeps to the tenant, or to none.", pruneTenant},
 }
 
@@ -283,6 +284,33 @@ func pruneLimit(b *bundle) {
 	require.Equal(b, 2, b.prune(store.Prune{Before: now, Limit: 2}))
 	require.Equal(b, 1, b.prune(store.Prune{Before: now, Limit: 2}))
 	require.Zero(b, b.prune(store.Prune{Before: now, Limit: 2}))
+}
+
+func pruneKeep(b *bundle) {
+	var ours []uuid.UUID
+	for range 5 {
+		ours = append(ours, b.newSession())
+		b.tick()
+	}
+	theirs := uuid.New()
+	_, err := b.store.CreateSession(b.ctx, "other", theirs)
+	require.NoError(b, err)
+	b.tick()
+	active := b.start(ours[0])
+	b.tick()
+	b.post(ours[1], "used last")
+	require.Zero(b, b.prune(store.Prune{Keep: 5}))
+	require.Zero(b, b.prune(store.Prune{}), "no reason to remove any")
+	require.Equal(b, 1, b.prune(store.Prune{Keep: 2, Limit: 1}))
+	_, err = b.store.Session(b.ctx, tenant, ours[2])
+	b.notFound(err, store.SessionResource, ours[2])
+	require.Equal(b, 2, b.prune(store.Prune{Keep: 1, Tenant: tenant}), "the active one stays beside it")
+	b.session(ours[1])
+	require.Equal(b, active.Run, b.session(ours[0]).Active)
+	_, err = b.store.Session(b.ctx, "other", theirs)
+	require.NoError(b, err)
+	now := b.clock.move(time.Hour)
+	require.Equal(b, 2, b.prune(store.Prune{Keep: 1, Before: now}), "either reason will do")
 }
 
 func pruneTenant(b *bundle) {
