@@ -36,6 +36,8 @@ type Memory struct {
 	last   *log        // and the last
 	total  int         // bytes of those
 	timer  *time.Timer // sweeps when the first is due; nil if there is none
+
+	listeners listeners
 }
 
 type runKey struct {
@@ -43,7 +45,10 @@ type runKey struct {
 	run    uuid.UUID
 }
 
-var _ Bus = (*Memory)(nil)
+var (
+	_ Bus      = (*Memory)(nil)
+	_ Signaler = (*Memory)(nil)
+)
 
 // NewMemory returns an empty bus. Close it to release the timer of ended runs.
 func NewMemory(opts *MemoryOptions) *Memory {
@@ -169,8 +174,15 @@ func (m *Memory) Close() error {
 	for _, l := range logs {
 		l.end(ErrClosed)
 	}
+	m.listeners.close()
 	return nil
 }
+
+// Signal implements [Signaler].
+func (m *Memory) Signal(s Signal) { m.listeners.tell(s) }
+
+// Signals implements [Signaler].
+func (m *Memory) Signals(ctx context.Context) iter.Seq[Signal] { return m.listeners.listen(ctx) }
 
 // Subscribe implements [Bus].
 func (m *Memory) Subscribe(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[Event, error] {

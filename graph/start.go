@@ -331,5 +331,9 @@ func (r *Runner[S]) record(x *execution[S]) (*Run[S], error) {
 	if err := x.durable(); err != nil && !errors.Is(err, errWaiting) {
 		return nil, err
 	}
+	if r.signals != nil {
+		x.openLog()
+	}
+	r.signal(event.RunUnclaimed, x.fence.Tenant, x.fence.Run)
 	return &Run[S]{r: r, tenant: x.fence.Tenant, id: x.fence.Run, session: x.session}, nil
 }
