@@ -1,0 +1,2 @@
+// Package postgres is a store.
+package postgres
