@@ -33,7 +33,7 @@ func TestErrorsOfTheAPI(t *testing.T) {
 		{"too many requests", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "7"), message.ErrRateLimited, true, 7 * time.Second, "anthropic 429: rate_limit_error: Slow down. (request req_1)"},
 		{"a date to come back", failed(429, "rate_limit_error", "Slow down.", "Retry-After", date), message.ErrRateLimited, true, 50 * time.Minute, ""},
 		{"nonsense to come back", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "-NaN"), message.ErrRateLimited, true, 0, ""},
-		{"a wait without end", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "1e300"), message.ErrRateLimited, true, 0, ""},
+		{"a wait without end", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "1e300"), message.ErrRateLimited, true, 24 * time.Hour, ""},
 		{"a request that only the body names", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Del("Request-Id")
 			failed(529, "overloaded_error", "Overloaded")(w, r)
@@ -56,8 +56,8 @@ func TestErrorsOfTheAPI(t *testing.T) {
 		{"a fault of the server", failed(500, "api_error", "Internal server error"), nil, true, 0, "500: api_error"},
 		{"a timeout of the server", failed(504, "timeout_error", "Timeout"), nil, true, 0, ""},
 		{"a conflict", failed(409, "conflict_error", "Conflict"), nil, true, 0, ""},
-		{"a gateway's page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>"+key, http.StatusBadGateway) }, nil, true, 0, "anthropic 502: Bad Gateway (request req_1)"},
-		{"JSON of another form", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"x"}`, http.StatusForbidden) }, message.ErrUnauthorized, false, 0, "Forbidden"},
+		{"a gateway's page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>"+key, http.StatusBadGateway) }, nil, true, 0, "anthropic 502: <html>[key] (request req_1)"},
+		{"JSON of another form", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"x"}`, http.StatusForbidden) }, message.ErrUnauthorized, false, 0, `anthropic 403: {"error":"x"} (request req_1)`},
 		{"an error within the stream", events(messageStart, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), message.ErrOverloaded, true, 0, "anthropic: overloaded_error: Overloaded (request req_1)"},
 		{"a fault within the stream", events(messageStart, `{"type":"error","error":{"type":"api_error","message":"Oops"}}`), message.ErrCutOff, true, 0, "Oops"},
 		{"a refusal within the stream", events(messageStart, `{"type":"error","error":{"type":"invalid_request_error","message":"No"}}`), message.ErrInvalidRequest, false, 0, ""},
@@ -65,7 +65,7 @@ func TestErrorsOfTheAPI(t *testing.T) {
 		{"a malformed event", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, sse(messageStart)+"event: content_block_delta\ndata: {\"type\":\n\n")
 		}, message.ErrCutOff, true, 0, ""},
-		{"a stream without message_stop", events(messageStart, start(0, `{"type":"text","text":""}`), textDelta(0, "It"), ended("end_turn")[0]), message.ErrCutOff, true, 0, "the stream ended before the message did (request req_1)"},
+		{"a stream without message_stop", events(messageStart, start(0, `{"type":"text","text":""}`), textDelta(0, "It"), ended("end_turn")[0]), message.ErrCutOff, true, 0, "anthropic: the reply was cut off (request req_1)"},
 		{"an empty answer", events(), message.ErrCutOff, true, 0, ""},
 		{"no stream at all", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"type":"message"}`) }, message.ErrCutOff, true, 0, ""},
 		{"a broken connection", func(w http.ResponseWriter, _ *http.Request) {

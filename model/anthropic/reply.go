@@ -22,6 +22,7 @@ var finishReasons = map[sdk.StopReason]message.FinishReason{
 
 // reply is what has arrived of one.
 type reply struct {
+	model  string
 	blocks map[int64]block // by index
 	tokens tokens
 	reason sdk.StopReason
@@ -35,6 +36,7 @@ func (r *reply) read(e sdk.MessageStreamEventUnion) message.Delta {
 	switch e.Type {
 	case "message_start":
 		u := e.Message.Usage
+		r.model = e.Message.Model
 		r.tokens.count(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.OutputTokensDetails.ThinkingTokens)
 	case "content_block_start":
 		return r.start(e.Index, e.ContentBlock)
@@ -49,7 +51,7 @@ func (r *reply) read(e sdk.MessageStreamEventUnion) message.Delta {
 		r.tokens.count(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.OutputTokensDetails.ThinkingTokens)
 		r.reason = e.Delta.StopReason
 	case "message_stop":
-		return message.Done{Usage: r.tokens.usage(), FinishReason: r.finish()}
+		return message.Done{Usage: r.tokens.usage(), FinishReason: r.finish(), Model: r.model}
 	}
 	return nil
 }

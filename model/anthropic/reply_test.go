@@ -88,7 +88,7 @@ func TestStream(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := reply(t, append(append([]string{messageStart}, c.events...), end...)...)
-			c.want.FinishReason, c.want.Usage = message.FinishToolCalls, message.Usage{InputTokens: 115, CachedInputTokens: 100, OutputTokens: 42}
+			c.want.Model, c.want.FinishReason, c.want.Usage = "claude", message.FinishToolCalls, message.Usage{InputTokens: 115, CachedInputTokens: 100, OutputTokens: 42}
 			require.Equal(t, c.want, got)
 		})
 	}

@@ -192,13 +192,13 @@ func TestRefusedHere(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		{"audio", func(r *message.Request) { r.Messages = media(message.Audio, "audio/wav") }, message.ErrUnsupported, `audio block of type "audio/wav"`},
-		{"video", func(r *message.Request) { r.Messages = media(message.Video, "video/mp4") }, message.ErrUnsupported, `video block of type "video/mp4"`},
-		{"an image of another type", func(r *message.Request) { r.Messages = media(message.Image, "image/tiff") }, message.ErrUnsupported, `image block of type "image/tiff"`},
-		{"a document of another type", func(r *message.Request) { r.Messages = media(message.Document, "text/csv") }, message.ErrUnsupported, `document block of type "text/csv"`},
+		{"audio", func(r *message.Request) { r.Messages = media(message.Audio, "audio/wav") }, message.ErrUnsupported, `audio of type "audio/wav"`},
+		{"video", func(r *message.Request) { r.Messages = media(message.Video, "video/mp4") }, message.ErrUnsupported, `video of type "video/mp4"`},
+		{"an image of another type", func(r *message.Request) { r.Messages = media(message.Image, "image/tiff") }, message.ErrUnsupported, `image of type "image/tiff"`},
+		{"a document of another type", func(r *message.Request) { r.Messages = media(message.Document, "text/csv") }, message.ErrUnsupported, `document of type "text/csv"`},
 		{"a linked document of another type", func(r *message.Request) {
 			r.Messages = []message.Message{message.NewUserBlocks(document(message.SourceURL, "https://example.com", "text/html"))}
-		}, message.ErrUnsupported, `document block of type "text/html"`},
+		}, message.ErrUnsupported, `document of type "text/html"`},
 		{"nothing to answer", func(r *message.Request) { r.Messages = nil }, message.ErrInvalidRequest, ""},
 		{"a blank question", func(r *message.Request) { r.Messages = []message.Message{message.NewUser(" ")} }, message.ErrInvalidRequest, "blank"},
 		{"a blank question after an answer", func(r *message.Request) {

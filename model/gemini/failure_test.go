@@ -33,7 +33,7 @@ func TestARefusalSaysWhy(t *testing.T) {
 		{"deadline", 504, `{"error":{"code":504,"status":"DEADLINE_EXCEEDED"}}`, nil, new(time.Duration(0)), ""},
 		{"no code", 429, `{"error":{"message":"Slow down."}}`, message.ErrRateLimited, new(time.Duration(0)), "gemini 429: Slow down."},
 		{"a gateway", 502, `<html>Bad gateway</html>`, nil, new(time.Duration(0)), "gemini 502: <html>Bad gateway</html>"},
-		{"nothing", 503, ``, message.ErrOverloaded, new(time.Duration(0)), "gemini 503"},
+		{"nothing", 503, ``, message.ErrOverloaded, new(time.Duration(0)), "gemini 503: Service Unavailable"},
 		{"a key that is not valid", 400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`,
 			message.ErrUnauthorized, nil, ""},
 		{"a key that has expired", 400, `{"error":{"code":400,"message":"Renew.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`,

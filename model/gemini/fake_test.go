@@ -136,7 +136,7 @@ func greeting() *message.Request {
 	return &message.Request{Model: "gemini-3-pro", Messages: []message.Message{message.NewUser("Hello.")}}
 }
 
-// again returns the request that follows a reply, with a result for each of its calls.
+// again returns the request that follows a reply, with a result for each of its calls or the next question.
 func again(req *message.Request, r message.Reply) *message.Request {
 	next := *req
 	for _, block := range r.Reasoning {
@@ -145,6 +145,9 @@ func again(req *message.Request, r message.Reply) *message.Request {
 	next.Messages = append(next.Messages, message.NewAssistant(r.Text, r.ToolCalls...))
 	for _, c := range r.ToolCalls {
 		next.Messages = append(next.Messages, message.NewTool(c.ID, "done"))
+	}
+	if len(r.ToolCalls) == 0 {
+		next.Messages = append(next.Messages, message.NewUser("And then?"))
 	}
 	return &next
 }

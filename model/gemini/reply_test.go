@@ -210,18 +210,18 @@ func TestAReplyThatEndsBadlyIsAnError(t *testing.T) {
 		passes *time.Duration
 		text   string
 	}{
-		{"nothing", stream(), message.ErrCutOff, new(time.Duration(0)), "gemini: the stream ended before the reply did"},
-		{"no reason", stream(begun), message.ErrCutOff, new(time.Duration(0)), "gemini: the stream ended before the reply did (request r-1)"},
+		{"nothing", stream(), message.ErrCutOff, new(time.Duration(0)), "gemini: the reply was cut off"},
+		{"no reason", stream(begun), message.ErrCutOff, new(time.Duration(0)), "gemini: the reply was cut off (request r-1)"},
 		{"no candidates", stream(`{"candidates":[]}`, `{}`, `null`), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"an unspecified reason", stream(begun, finish("FINISH_REASON_UNSPECIFIED")), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"half a chunk", raw("data: " + begun + "\n\ndata: {\"candidates\":[{\"con"), message.ErrCutOff, new(time.Duration(0)), ""},
-		{"no JSON", stream(begun, `<html>`), message.ErrCutOff, new(time.Duration(0)), "gemini: malformed chunk (request r-1)"},
+		{"no JSON", stream(begun, `<html>`), message.ErrCutOff, new(time.Duration(0)), "gemini: a piece of the reply cannot be read: invalid character '<' looking for beginning of value (request r-1)"},
 		{"another shape", stream(`{"candidates":{"0":1}}`), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"a page instead", raw("<html>\n<body>Sign in to this network</body>\n"), message.ErrCutOff, new(time.Duration(0)), ""},
 		{"the connection breaks", func(w http.ResponseWriter, r *http.Request) {
 			stream(begun)(w, r)
 			panic(http.ErrAbortHandler)
-		}, message.ErrCutOff, new(time.Duration(0)), "gemini: unexpected EOF (request r-1)"},
+		}, message.ErrCutOff, new(time.Duration(0)), "gemini: the reply was cut off: unexpected EOF (request r-1)"},
 		{"a malformed call", stream(`{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"f(("}]}`),
 			message.ErrCutOff, new(time.Duration(0)), "gemini: MALFORMED_FUNCTION_CALL: f(("},
 		{"a stream that the API would go on with", stream(finish("CONTINUATION")), message.ErrCutOff, new(time.Duration(0)), ""},
@@ -231,7 +231,7 @@ func TestAReplyThatEndsBadlyIsAnError(t *testing.T) {
 		{"an error event", stream(begun, `{"error":{"code":503,"message":"Busy.","status":"UNAVAILABLE"}}`),
 			message.ErrOverloaded, new(time.Duration(0)), "gemini: UNAVAILABLE: Busy. (request r-1)"},
 		{"an internal error", stream(begun, `{"error":{"code":500,"message":"Oops.","status":"INTERNAL"}}`),
-			nil, new(time.Duration(0)), "gemini: INTERNAL: Oops. (request r-1)"},
+			message.ErrCutOff, new(time.Duration(0)), "gemini: INTERNAL: Oops. (request r-1)"},
 		{"a limit, with a hint", stream(begun, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"2.5s"}]}}`),
 			message.ErrRateLimited, new(2500 * time.Millisecond), ""},
 		{"an error that is not an event", raw("data: " + begun + "\n\n{\n  \"error\": {\n    \"code\": 503,\n    \"status\": \"UNAVAILABLE\"\n  }\n}\n"),

@@ -15,7 +15,10 @@ import (
 )
 
 // newBody returns the members of the body that a request becomes, or says what the API cannot take.
-func newBody(req *message.Request) (map[string]any, error) {
+func (m *Model) newBody(req *message.Request) (map[string]any, error) {
+	if err := req.Validate(); err != nil {
+		return nil, fmt.Errorf("gemini: %w", err)
+	}
 	body := requestBody{Tools: declarations(req.Tools)}
 	if req.System != "" {
 		body.SystemInstruction = &content{Parts: []part{textPart(req.System)}}
@@ -40,7 +43,7 @@ func newBody(req *message.Request) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gemini: %w: %w", message.ErrInvalidRequest, err)
 	}
-	return withParams(data, req.Params.ProviderParams)
+	return m.withParams(data, req.Params.ProviderParams)
 }
 
 func newContent(turn message.Turn) (content, error) {
@@ -183,13 +186,16 @@ func newConfig(req *message.Request) (generationConfig, error) {
 	return c, nil
 }
 
+// ours are the members of the body that are the agent's, in both spellings that the API knows.
+var ours = []string{"model", "contents", "systemInstruction", "system_instruction"}
+
 // withParams adds the provider's own parameters to a body.
-func withParams(body, params json.RawMessage) (map[string]any, error) {
-	if len(params) > 0 {
-		if !isObject(params) {
-			return nil, fmt.Errorf("gemini: %w: provider_params must be an object", message.ErrInvalidRequest)
-		}
-		var err error
+func (m *Model) withParams(body, params json.RawMessage) (map[string]any, error) {
+	given, err := m.adapter.Params(params, ours...)
+	if err != nil {
+		return nil, err
+	}
+	if len(given) > 0 {
 		if body, err = merge(body, params); err != nil {
 			return nil, fmt.Errorf("gemini: %w: provider_params: %w", message.ErrInvalidRequest, err)
 		}

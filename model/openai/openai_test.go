@@ -77,7 +77,7 @@ func TestOthersUnderstandTheModel(t *testing.T) {
 	mock := modeltest.Start(t)
 	reply := message.Reply{
 		Reasoning: []message.ReasoningDone{{Text: "West coast."}}, Text: "Rain.", FinishReason: message.FinishStop,
-		Usage: message.Usage{InputTokens: 12, OutputTokens: 34},
+		Usage: message.Usage{InputTokens: 12, OutputTokens: 34}, Model: "gpt-5.2",
 	}
 	for _, api := range dialects {
 		t.Run(string(api), func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestDialectThatAServerIsExpectedToSpeak(t *testing.T) {
 		{base: "https://me.openai.azure.com/openai/v1", path: "/openai/v1/chat/completions", maxTokens: "max_completion_tokens"},
 		{base: "http://localhost/v1", path: "/v1/responses", maxTokens: "max_output_tokens", opts: openai.Options{API: openai.Responses}},
 		{path: "/v1/chat/completions", maxTokens: "max_completion_tokens", opts: openai.Options{API: openai.ChatCompletions}},
-		{path: "/v1/chat/completions", maxTokens: "num_predict", opts: openai.Options{API: openai.ChatCompletions, MaxTokens: "num_predict"}},
+		{path: "/v1/chat/completions", maxTokens: "num_predict", opts: openai.Options{API: openai.ChatCompletions, MaxTokensName: "num_predict"}},
 	} {
 		t.Setenv("OPENAI_BASE_URL", c.env)
 		if c.env == "" {

@@ -189,9 +189,9 @@ func TestFailures(t *testing.T) {
 		"a limit, in seconds": {429, http.Header{"Retry-After": {"7"}, "X-Request-Id": {"req_1"}}, `{"error":{"code":"rate_limit_exceeded","type":"tokens","message":"Slow down."}}`,
 			message.ErrRateLimited, true, 7 * time.Second, "openai 429: rate_limit_exceeded: Slow down. (request req_1)"},
 		"a limit, in milliseconds":   {429, http.Header{"Retry-After": {"7"}, "Retry-After-Ms": {"1500"}}, `{}`, message.ErrRateLimited, true, 1500 * time.Millisecond, "openai 429: {}"},
-		"a limit that says nonsense": {429, http.Header{"Retry-After": {"NaN"}}, ``, message.ErrRateLimited, true, 0, "openai 429: no reason given"},
-		"a limit for ever":           {429, http.Header{"Retry-After": {"1e300"}}, ``, message.ErrRateLimited, true, 24 * time.Hour, "openai 429: no reason given"},
-		"a limit in the past":        {429, http.Header{"Retry-After": {"Wed, 21 Oct 2015 07:28:00 GMT"}}, ``, message.ErrRateLimited, true, 0, "openai 429: no reason given"},
+		"a limit that says nonsense": {429, http.Header{"Retry-After": {"NaN"}}, ``, message.ErrRateLimited, true, 0, "openai 429: Too Many Requests"},
+		"a limit for ever":           {429, http.Header{"Retry-After": {"1e300"}}, ``, message.ErrRateLimited, true, 24 * time.Hour, "openai 429: Too Many Requests"},
+		"a limit in the past":        {429, http.Header{"Retry-After": {"Wed, 21 Oct 2015 07:28:00 GMT"}}, ``, message.ErrRateLimited, true, 0, "openai 429: Too Many Requests"},
 		"no money": {429, nil, `{"error":{"code":"insufficient_quota","type":"insufficient_quota","message":"You exceeded your current quota."}}`,
 			message.ErrUnauthorized, false, 0, "openai 429: insufficient_quota: You exceeded your current quota."},
 		"a wrong key, repeated": {401, nil, `{"error":{"code":"invalid_api_key","message":"Incorrect API key provided: ` + key + `."}}`,
@@ -207,7 +207,7 @@ func TestFailures(t *testing.T) {
 		"a fault":                   {500, nil, `{"error":{"type":"server_error","message":"Oh."}}`, nil, true, 0, "openai 500: server_error: Oh."},
 		"a fault as text":           {502, nil, `{"error":"bad gateway"}`, nil, true, 0, "openai 502: bad gateway"},
 		"a page":                    {503, nil, `<html>` + strings.Repeat("é", 1000), message.ErrOverloaded, true, 0, "openai 503: <html>" + strings.Repeat("é", 247) + "…"},
-		"an error with status 200":  {200, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, `{"error":{"code":503,"message":"Busy."}}`, message.ErrOverloaded, true, 0, "openai 503: 503: Busy."},
+		"an error with status 200":  {200, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, `{"error":{"code":503,"message":"Busy."}}`, message.ErrOverloaded, true, 0, "openai: 503: Busy."},
 		"a page with status 200":    {200, http.Header{"Content-Type": {"text/html"}}, `<html>`, message.ErrCutOff, true, 0, "openai: the reply was cut off"},
 	} {
 		for _, api := range dialects {
@@ -241,15 +241,16 @@ func TestFailuresInTheMiddleOfAReply(t *testing.T) {
 		transient bool
 		text      string
 	}{
-		"failed":             {`{"type":"response.failed","response":{"error":{"code":"server_error","message":"Oh."}}}`, nil, true, "openai: server_error: Oh. (request req_1)"},
-		"failed, no reason":  {`{"type":"response.failed","response":{"error":null}}`, nil, false, "openai: no reason given (request req_1)"},
+		"failed":             {`{"type":"response.failed","response":{"error":{"code":"server_error","message":"Oh."}}}`, message.ErrCutOff, true, "openai: server_error: Oh. (request req_1)"},
+		"failed, no reason":  {`{"type":"response.failed","response":{"error":null}}`, message.ErrCutOff, true, "openai: no reason given (request req_1)"},
 		"failed by a limit":  {`{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"Slow down."}}}`, message.ErrRateLimited, true, "openai: rate_limit_exceeded: Slow down. (request req_1)"},
 		"error":              {`{"type":"error","code":"context_length_exceeded","message":"Too much.","param":null}`, message.ErrTooLong, false, "openai: context_length_exceeded: Too much. (request req_1)"},
 		"error in an error":  {`{"type":"error","error":{"type":"invalid_request_error","code":"invalid_prompt","message":"No."}}`, message.ErrRefused, false, "openai: invalid_prompt: No. (request req_1)"},
-		"error of a proxy":   {`{"error":{"code":502,"message":"Upstream is gone."},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`, nil, true, "openai 502: 502: Upstream is gone. (request req_1)"},
+		"error of a proxy":   {`{"error":{"code":502,"message":"Upstream is gone."},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`, message.ErrCutOff, true, "openai: 502: Upstream is gone. (request req_1)"},
 		"error as text":      {`{"error":"the context window is full of ` + key + `"}`, message.ErrTooLong, false, "openai: the context window is full of [key] (request req_1)"},
 		"a piece of a piece": {`{"choices":[{"del`, message.ErrCutOff, true, "openai: a piece of the reply cannot be read: invalid character '\\n' in string literal (request req_1)"},
 		"another type":       {`[]`, message.ErrCutOff, true, ""},
+		"a wrong request":    {`{"type":"error","error":{"type":"invalid_request_error","message":"No."}}`, message.ErrInvalidRequest, false, "openai: invalid_request_error: No. (request req_1)"},
 	} {
 		for _, api := range dialects {
 			if api == openai.ChatCompletions && strings.HasPrefix(c.event, `{"type"`) && !strings.Contains(c.event, `"error":{"type"`) {
@@ -278,7 +279,7 @@ func TestConnectionThatBreaksInTheMiddleOfAReply(t *testing.T) {
 	require.EqualError(t, err, "openai: the reply was cut off: connection reset (request req_1)")
 
 	_, err = failure(t, answering(openai.ChatCompletions, http.StatusBadGateway, nil, failing{errors.New("connection reset")}))
-	require.EqualError(t, err, "openai 502: no reason given")
+	require.EqualError(t, err, "openai 502: Bad Gateway")
 }
 
 // failing breaks at the first read.

@@ -153,9 +153,9 @@ func sent(t testing.TB, opts openai.Options, req *message.Request) (body []byte)
 
 func TestReasoningGoesBackWhereTheServerWantsIt(t *testing.T) {
 	t.Parallel()
-	opts := openai.Options{API: openai.ChatCompletions, Reasoning: "reasoning_content"}
+	opts := openai.Options{API: openai.ChatCompletions, ReasoningName: "reasoning_content"}
 	require.Contains(t, string(sent(t, opts, conversation())), `"reasoning_content":"It rains there."`)
-	opts.Reasoning = ""
+	opts.ReasoningName = ""
 	require.NotContains(t, string(sent(t, opts, conversation())), "It rains there.")
 }
 

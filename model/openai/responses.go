@@ -7,6 +7,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -23,7 +24,7 @@ func (m *Model) responsesParams(req *message.Request) (responses.ResponseNewPara
 	if mayReason(req.Model) {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
-	more, err := extras(req.Params)
+	more, err := m.extras(req.Params)
 	if err != nil {
 		return p, err
 	}
@@ -181,6 +182,7 @@ type responsesEvent struct {
 	OutputIndex  int `json:"output_index"`
 	SummaryIndex int `json:"summary_index"`
 	Response     struct {
+		Model             string
 		Error             json.RawMessage
 		IncompleteDetails struct{ Reason string } `json:"incomplete_details"`
 		Usage             struct {
@@ -213,7 +215,7 @@ func (p *responsesParser) parse(data []byte) ([]message.Delta, *message.Provider
 	case e.Type == "error" || len(e.Error) > 0 && string(e.Error) != "null":
 		return nil, parseFailure(data)
 	case err != nil:
-		return nil, malformed(err)
+		return nil, provider.Malformed(err)
 	}
 	switch e.Type {
 	case "response.output_text.delta":
@@ -300,7 +302,7 @@ func summary(item responsesItem) string {
 
 func (p *responsesParser) finish(e responsesEvent) message.Done {
 	u := e.Response.Usage
-	d := message.Done{FinishReason: message.FinishStop, Usage: message.Usage{
+	d := message.Done{FinishReason: message.FinishStop, Model: e.Response.Model, Usage: message.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CachedInputTokens: u.InputTokensDetails.CachedTokens, ReasoningTokens: u.OutputTokensDetails.ReasoningTokens,
 	}}
