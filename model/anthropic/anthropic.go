@@ -79,12 +79,16 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 			yield(nil, err)
 			return
 		}
-		var response *http.Response
-		stream := m.client.Messages.NewStreaming(ctx, params, append(settings, option.WithResponseInto(&response))...)
+		var res *http.Response
+		stream := m.client.Messages.NewStreaming(ctx, params, append(settings, option.WithResponseInto(&res))...)
 		defer stream.Close()
 		r := reply{blocks: map[int64]block{}}
 		for stream.Next() && ctx.Err() == nil {
-			delta := r.read(stream.Current())
+			delta, err := r.read(stream.Current())
+			if err != nil {
+				yield(nil, m.broken(ctx, res, provider.Malformed(err)))
+				return
+			}
 			if delta == nil {
 				continue
 			}
@@ -92,6 +96,6 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 				return
 			}
 		}
-		yield(nil, m.failure(ctx, response, stream.Err()))
+		yield(nil, m.failure(ctx, res, stream.Err()))
 	}
 }

@@ -44,19 +44,23 @@ func (m *Model) failure(ctx context.Context, res *http.Response, err error) erro
 	if res == nil {
 		return m.adapter.Unreachable(ctx, err)
 	}
-	wait := provider.RetryAfter(res.Header)
 	if res.StatusCode >= http.StatusBadRequest {
 		body, _ := io.ReadAll(res.Body) // what can be read of it is the answer
 		e := parseFailure(body)
 		e.Status, e.RequestID = res.StatusCode, cmp.Or(res.Header.Get("Request-Id"), e.RequestID)
-		return m.adapter.Refused(ctx, e, wait)
+		return m.adapter.Refused(ctx, e, provider.RetryAfter(res.Header))
 	}
 	e := provider.CutOff(err)
 	if said, ok := errors.AsType[*sdk.Error](err); ok {
 		e = parseFailure([]byte(said.RawJSON()))
 	}
+	return m.broken(ctx, res, e)
+}
+
+// broken returns what went wrong in the middle of a reply as an error.
+func (m *Model) broken(ctx context.Context, res *http.Response, e *message.ProviderError) error {
 	e.RequestID = cmp.Or(res.Header.Get("Request-Id"), e.RequestID)
-	return m.adapter.Broken(ctx, e, wait)
+	return m.adapter.Broken(ctx, e, provider.RetryAfter(res.Header))
 }
 
 // parseFailure reads what the API says about an error. What a gateway says may be anything.

@@ -1,11 +1,9 @@
 package anthropic_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/model/anthropic"
+	"github.com/everstep-go/everstep/model/modeltest"
+	"github.com/everstep-go/everstep/react"
 )
 
 func asTransient(err error) (*message.TransientError, bool) {
@@ -21,7 +21,6 @@ func asTransient(err error) (*message.TransientError, bool) {
 }
 
 func TestErrorsOfTheAPI(t *testing.T) {
-	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for _, c := range []struct {
 		name      string
 		answer    http.HandlerFunc
@@ -31,9 +30,6 @@ func TestErrorsOfTheAPI(t *testing.T) {
 		text      string
 	}{
 		{"too many requests", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "7"), message.ErrRateLimited, true, 7 * time.Second, "anthropic 429: rate_limit_error: Slow down. (request req_1)"},
-		{"a date to come back", failed(429, "rate_limit_error", "Slow down.", "Retry-After", date), message.ErrRateLimited, true, 50 * time.Minute, ""},
-		{"nonsense to come back", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "-NaN"), message.ErrRateLimited, true, 0, ""},
-		{"a wait without end", failed(429, "rate_limit_error", "Slow down.", "Retry-After", "1e300"), message.ErrRateLimited, true, 24 * time.Hour, ""},
 		{"a request that only the body names", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Del("Request-Id")
 			failed(529, "overloaded_error", "Overloaded")(w, r)
@@ -56,23 +52,14 @@ func TestErrorsOfTheAPI(t *testing.T) {
 		{"a fault of the server", failed(500, "api_error", "Internal server error"), nil, true, 0, "500: api_error"},
 		{"a timeout of the server", failed(504, "timeout_error", "Timeout"), nil, true, 0, ""},
 		{"a conflict", failed(409, "conflict_error", "Conflict"), nil, true, 0, ""},
-		{"a gateway's page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>"+key, http.StatusBadGateway) }, nil, true, 0, "anthropic 502: <html>[key] (request req_1)"},
 		{"JSON of another form", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, `{"error":"x"}`, http.StatusForbidden) }, message.ErrUnauthorized, false, 0, `anthropic 403: {"error":"x"} (request req_1)`},
 		{"an error within the stream", events(messageStart, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), message.ErrOverloaded, true, 0, "anthropic: overloaded_error: Overloaded (request req_1)"},
 		{"a fault within the stream", events(messageStart, `{"type":"error","error":{"type":"api_error","message":"Oops"}}`), message.ErrCutOff, true, 0, "Oops"},
 		{"a refusal within the stream", events(messageStart, `{"type":"error","error":{"type":"invalid_request_error","message":"No"}}`), message.ErrInvalidRequest, false, 0, ""},
+		{"a piece of another type", events(messageStart, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":[7]}}`, messageStop), message.ErrCutOff, true, 0, "a piece of the reply cannot be read: text_delta without its text"},
+		{"a piece without its text", events(messageStart, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta"}}`, messageStop), message.ErrCutOff, true, 0, "input_json_delta without its text"},
 		{"nonsense as an error within the stream", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "event: error\ndata: oops\n\n") }, message.ErrCutOff, true, 0, ""},
-		{"a malformed event", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, sse(messageStart)+"event: content_block_delta\ndata: {\"type\":\n\n")
-		}, message.ErrCutOff, true, 0, ""},
 		{"a stream without message_stop", events(messageStart, start(0, `{"type":"text","text":""}`), textDelta(0, "It"), ended("end_turn")[0]), message.ErrCutOff, true, 0, "anthropic: the reply was cut off (request req_1)"},
-		{"an empty answer", events(), message.ErrCutOff, true, 0, ""},
-		{"no stream at all", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"type":"message"}`) }, message.ErrCutOff, true, 0, ""},
-		{"a broken connection", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, sse(messageStart))
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		}, message.ErrCutOff, true, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var calls atomic.Int32
@@ -99,83 +86,35 @@ func TestErrorsOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestWithoutAConnection(t *testing.T) {
-	t.Run("nobody listens", func(t *testing.T) {
-		fake := serve(t, silent)
-		model := fake.model()
-		fake.Close()
-		_, err := say(t, model)
-		_, ok := asTransient(err)
-		require.True(t, ok, "%v", err)
-	})
-	t.Run("the client's own timeout may pass", func(t *testing.T) {
-		fake := serve(t, silent)
-		client := &http.Client{Timeout: 20 * time.Millisecond}
-		_, err := say(t, anthropic.New(&anthropic.Options{APIKey: key, BaseURL: fake.URL, HTTPClient: client}))
-		_, ok := asTransient(err)
-		require.True(t, ok, "%v", err)
-	})
-	t.Run("a wrong address will stay wrong", func(t *testing.T) {
-		_, err := say(t, anthropic.New(&anthropic.Options{APIKey: key, BaseURL: "http://a b"}))
-		require.Error(t, err)
-		_, ok := asTransient(err)
-		require.False(t, ok, "%v", err)
-	})
-	t.Run("a failing transport does not tell the key", func(t *testing.T) {
-		client := &http.Client{Transport: failing{}}
-		_, err := say(t, anthropic.New(&anthropic.Options{APIKey: key, BaseURL: "http://fake", HTTPClient: client}))
-		require.ErrorContains(t, err, "cannot send")
-		require.NotContains(t, err.Error(), key)
-	})
+func TestTimeoutOfTheClientMayPass(t *testing.T) {
+	fake := serve(t, silent)
+	client := &http.Client{Timeout: 20 * time.Millisecond}
+	_, err := say(t, anthropic.New(&anthropic.Options{APIKey: key, BaseURL: fake.URL, HTTPClient: client}))
+	_, ok := asTransient(err)
+	require.True(t, ok, "%v", err)
 }
 
-type failing struct{}
-
-func (failing) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, errors.New("cannot send " + r.Header.Get("Authorization") + r.Header.Get("X-Api-Key"))
+// shared is the package for the tests that all adapters share.
+var shared = modeltest.Dialect{
+	Provider: "anthropic",
+	New: func(address string, client *http.Client) (react.Model, error) {
+		return anthropic.New(&anthropic.Options{APIKey: modeltest.Key, BaseURL: address, HTTPClient: client}), nil
+	},
+	Reply:   sse(stream(message.Reply{Text: "Rain.", FinishReason: message.FinishStop})...),
+	Refusal: `{"type":"error","error":{"message":"%s"}}`,
 }
 
-func TestTheEndOfTheContext(t *testing.T) {
-	t.Run("before the first byte", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		_, err := message.Collect(serve(t, silent).model().Generate(ctx, hello()))
-		require.Equal(t, context.DeadlineExceeded, err)
-	})
-	t.Run("within the reply", func(t *testing.T) {
-		fake := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, sse(messageStart, start(0, `{"type":"text","text":"It "}`)))
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var last error
-		for d, err := range fake.model().Generate(ctx, hello()) {
-			if last = err; d != nil {
-				cancel()
-			}
-		}
-		require.Equal(t, context.Canceled, last)
-	})
-	t.Run("although the rest has arrived already", func(t *testing.T) {
-		body := sse(stream(message.Reply{Text: strings.Repeat("rain ", 10), FinishReason: message.FinishStop})...)
-		client := &http.Client{Transport: canned{200, http.Header{}, body}}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		n := 0
-		var last error
-		for _, err := range anthropic.New(&anthropic.Options{APIKey: key, BaseURL: "http://fake", HTTPClient: client}).Generate(ctx, hello()) {
-			cancel()
-			n, last = n+1, err
-		}
-		require.Equal(t, 2, n)
-		require.Equal(t, context.Canceled, last)
-	})
-	t.Run("before the call", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := message.Collect(serve(t, silent).model().Generate(ctx, hello()))
-		require.Equal(t, context.Canceled, err)
-	})
+func TestFailuresThatAllAdaptersShare(t *testing.T) { modeltest.RunFailures(t, shared) }
+
+func FuzzStream(f *testing.F) {
+	whole := sse(stream(message.Reply{
+		Reasoning: []message.ReasoningDone{{Text: "Think.", Signature: "sealed"}}, Text: "Rain.",
+		ToolCalls: []message.ToolCall{call("a", `{"city":"Oslo"}`)}, FinishReason: message.FinishToolCalls,
+	})...)
+	modeltest.Fuzz(f, map[string]modeltest.Dialect{"": shared}, whole,
+		sse(messageStart, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+		"event: x\ndata: {\"type\":\"content_block_delta\",\"index\":-9e99,\"delta\":7}\n\nevent: error\ndata: [\n\n",
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"signature_delta\",\"signature\":\"s\"}}\n\n")
 }
+
+func BenchmarkStream(b *testing.B) { modeltest.BenchmarkStream(b, shared) }

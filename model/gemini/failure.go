@@ -29,7 +29,8 @@ var kinds = map[string]error{
 
 // refused returns why there is no reply.
 func (m *Model) refused(ctx context.Context, x *exchange, err error) error {
-	if said, ok := errors.AsType[genai.APIError](err); ok {
+	if x.status != 0 {
+		said, _ := errors.AsType[genai.APIError](err) // or it broke off
 		said.Code = x.status
 		return m.adapter.Refused(ctx, newFailure(&said), cmp.Or(retryDelay(&said), provider.RetryAfter(x.header)))
 	}
