@@ -133,6 +133,11 @@ func TestWhatIsSent(t *testing.T) {
 				"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}}}`,
 		},
 		{
+			"a cache",
+			message.Request{Messages: []message.Message{hello}, Params: message.Params{ProviderParams: json.RawMessage(`{"cachedContent":"cachedContents/7"}`)}},
+			`{"contents":[{"role":"user","parts":[{"text":"Hello."}]}],"cachedContent":"cachedContents/7"}`,
+		},
+		{
 			"the provider's own parameters",
 			message.Request{Messages: []message.Message{hello}, Tools: []message.ToolSpec{{Name: "time"}}, Params: message.Params{
 				Temperature: new(0.7), TopP: new(0.5),
@@ -211,6 +216,14 @@ func TestWhatCannotBeTakenIsNotSent(t *testing.T) {
 			"gemini: message: unsupported by the model: max_tokens 1099511627776 is more than 2147483647"},
 		{params(message.Params{ProviderParams: json.RawMessage(`[1]`)}), message.ErrInvalidRequest,
 			"gemini: message: invalid request: provider_params: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
+		{params(message.Params{ProviderParams: json.RawMessage(`{"contents":[]}`)}), message.ErrInvalidRequest,
+			`gemini: message: invalid request: provider_params: "contents" may not be set`},
+		{params(message.Params{ProviderParams: json.RawMessage(`{"systemInstruction":{}}`)}), message.ErrInvalidRequest,
+			`gemini: message: invalid request: provider_params: "systemInstruction" may not be set`},
+		{params(message.Params{ProviderParams: json.RawMessage(`{"system_instruction":{}}`)}), message.ErrInvalidRequest,
+			`gemini: message: invalid request: provider_params: "system_instruction" may not be set`},
+		{conversation(message.NewUser("Hello."), message.NewTool("a", "")), message.ErrInvalidRequest,
+			"gemini: message: invalid request: message 1 does not fit; see WellFormed"},
 		{conversation(message.NewUserBlocks()), message.ErrInvalidRequest,
 			"gemini: message: invalid request: the conversation is empty"},
 	} {

@@ -57,7 +57,8 @@ func Fuzz(f *testing.F, dialects map[string]Dialect, seeds ...string) {
 func BenchmarkStream(b *testing.B, d Dialect) {
 	const deltas = 1000
 	begun := d.half()
-	body := begun + strings.Repeat(begun[strings.LastIndex(begun[:len(begun)-2], "\n\n")+2:], deltas-1) + d.Reply[len(begun):]
+	events := strings.SplitAfter(begun, "\n\n")
+	body := begun + strings.Repeat(events[len(events)-2], deltas-1) + d.Reply[len(begun):]
 	m, err := d.New("http://localhost", &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Header: sse, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 	})})
