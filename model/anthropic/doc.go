@@ -22,7 +22,7 @@
 // TopK were dropped from version 2026-10-21 of the API, so a request with one of them asks for version
 // 2023-06-01, which has them; newer models may refuse them still. ProviderParams are members of the body and
 // replace what else would be there, except for model, messages, system, tools and stream, which are refused:
-// these are the agent's. Thinking is enabled by {"thinking":{"type":"enabled","budget_tokens":2048}}.
+// these are the agent's. Prompts are cached with [Options].CacheControl. Thinking is enabled by {"thinking":{"type":"enabled","budget_tokens":2048}}.
 //
 // A request with an Output uses the API's own structured output, output_config.format, and so does not work
 // with models that are older than that. The schema is sent as it is: the API wants additionalProperties false
@@ -39,7 +39,8 @@
 // A message.Done was sent only if the API said that the message is complete; a stream that ends before is a
 // message.ErrCutOff. An error is a *message.ProviderError, marked by message.Transient if it may pass, with the
 // time after which to try again if the API named it; or it is the error of the context, which ends a call at
-// once. A request is sent once: the SDK's own retries are off. The key is in no error.
+// once; or it says why there is no connection, without the address. A request is sent once: the SDK's own
+// retries are off. The key is in no error, and no more of a page than its beginning.
 //
 // message.Usage counts exactly what the API says: InputTokens are all of them, also those read from the
 // prompt cache (CachedInputTokens) or written to it.
