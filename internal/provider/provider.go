@@ -4,6 +4,7 @@
 package provider
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -51,6 +52,20 @@ func (a Adapter) Params(raw json.RawMessage, ours ...string) (members map[string
 		}
 	}
 	return members, nil
+}
+
+// Arguments returns the arguments of a call as the object that APIs insist on. What is none, such
+// as a text of the model that is no JSON, is a member of one.
+func Arguments(raw json.RawMessage) json.RawMessage {
+	switch raw = bytes.TrimSpace(raw); {
+	case len(raw) == 0:
+		return json.RawMessage("{}")
+	case !json.Valid(raw):
+		raw, _ = json.Marshal(string(raw)) // a string can be marshalled
+	case raw[0] == '{':
+		return raw
+	}
+	return fmt.Appendf(nil, `{"arguments":%s}`, raw)
 }
 
 // Bounded limits what can be read of a refusal: SDKs read it to its end, which may never come.

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -228,20 +228,9 @@ func assistant(turn message.AssistantTurn) []sdk.ContentBlockParamUnion {
 		blocks = append(blocks, sdk.NewTextBlock(turn.Text))
 	}
 	for _, call := range turn.ToolCalls {
-		blocks = append(blocks, sdk.NewToolUseBlock(callID(call.ID), input(call.Arguments), call.Name))
+		blocks = append(blocks, sdk.NewToolUseBlock(callID(call.ID), provider.Arguments(call.Arguments), call.Name))
 	}
 	return blocks
-}
-
-// input returns arguments as the object that the API insists on.
-func input(arguments json.RawMessage) any {
-	switch arguments = bytes.TrimSpace(arguments); {
-	case len(arguments) == 0:
-		return json.RawMessage("{}")
-	case arguments[0] == '{':
-		return arguments
-	}
-	return map[string]any{"arguments": arguments}
 }
 
 // callID returns id in the alphabet that the API insists on.

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -85,7 +86,7 @@ func modelParts(turn message.AssistantTurn) []part {
 	for i, c := range turn.ToolCalls {
 		parts = append(parts, part{
 			ThoughtSignature: signed.calls[i],
-			FunctionCall:     &functionCall{ID: c.ID, Name: c.Name, Args: object(c.Arguments, "arguments")},
+			FunctionCall:     &functionCall{ID: c.ID, Name: c.Name, Args: provider.Arguments(c.Arguments)},
 		})
 	}
 	return parts
@@ -136,19 +137,6 @@ func outcome(r message.ToolResult) map[string]any {
 		return map[string]any{"output": raw}
 	}
 	return map[string]any{"output": r.Content}
-}
-
-// object returns JSON as the API takes it where it insists on an object.
-func object(raw json.RawMessage, member string) json.RawMessage {
-	switch {
-	case isObject(raw):
-		return raw
-	case len(raw) == 0:
-		return json.RawMessage("{}")
-	case !json.Valid(raw):
-		raw, _ = json.Marshal(string(raw))
-	}
-	return fmt.Appendf(nil, `{%q:%s}`, member, raw)
 }
 
 func isObject(raw json.RawMessage) bool {

@@ -91,7 +91,7 @@ func (m *Model) chatAssistant(turn message.AssistantTurn) sdk.ChatCompletionMess
 		a.ToolCalls = append(a.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
 			OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
 				ID:       c.ID,
-				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: argumentsText(c)},
+				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(provider.Arguments(c.Arguments))},
 			},
 		})
 	}

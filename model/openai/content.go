@@ -32,19 +32,6 @@ func filename(m message.Media) string {
 	return "document." + kind
 }
 
-// argumentsText returns the arguments as the model wrote them: a JSON string is what the model
-// wrote that was no JSON.
-func argumentsText(c message.ToolCall) string {
-	var wrote string
-	switch {
-	case len(c.Arguments) == 0:
-		return "{}"
-	case json.Unmarshal(c.Arguments, &wrote) == nil && string(c.Arguments) != "null":
-		return wrote
-	}
-	return string(c.Arguments)
-}
-
 // limited returns n as the client's type for it.
 func limited(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 

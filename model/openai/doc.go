@@ -40,6 +40,9 @@
 //
 // # Limits
 //
+// Arguments of a call that are not an object, such as malformed JSON that the model wrote, go back as
+// the member "arguments" of one: some servers refuse a conversation with anything else.
+//
 // The text of several blocks is one text, that of several parts of a reasoning summary has an empty
 // line between them. Reasoning that stood between calls goes back before them. Reasoning with the
 // signature of another provider would be sent to Responses like OpenAI's own, which refuses it: package

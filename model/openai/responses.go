@@ -117,7 +117,7 @@ func responsesAssistant(turn message.AssistantTurn) (items responses.ResponseInp
 		items = append(items, responses.ResponseInputItemParamOfMessage(turn.Text, responses.EasyInputMessageRoleAssistant))
 	}
 	for _, c := range turn.ToolCalls {
-		items = append(items, responses.ResponseInputItemParamOfFunctionCall(argumentsText(c), c.ID, c.Name))
+		items = append(items, responses.ResponseInputItemParamOfFunctionCall(string(provider.Arguments(c.Arguments)), c.ID, c.Name))
 	}
 	return items
 }
