@@ -54,6 +54,20 @@ func (a Adapter) Params(raw json.RawMessage, ours ...string) (members map[string
 	return members, nil
 }
 
+// Without refuses parameters that the API does not have, the first of the names that is set.
+func (a Adapter) Without(p message.Params, names ...string) error {
+	set := map[string]bool{
+		"top_k": p.TopK != nil, "stop_sequences": len(p.StopSequences) > 0, "seed": p.Seed != nil,
+		"frequency_penalty": p.FrequencyPenalty != nil, "presence_penalty": p.PresencePenalty != nil,
+	}
+	for _, name := range names {
+		if set[name] {
+			return fmt.Errorf("%s: %w: there is no parameter %s", a.Name, message.ErrUnsupported, name)
+		}
+	}
+	return nil
+}
+
 // Arguments returns the arguments of a call as the object that APIs insist on. What is none, such
 // as a text of the model that is no JSON, is a member of one.
 func Arguments(raw json.RawMessage) json.RawMessage {

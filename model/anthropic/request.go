@@ -33,6 +33,9 @@ func (m *Model) request(req *message.Request) (sdk.MessageNewParams, []option.Re
 	if err := m.adapter.CheckURL(m.opts.BaseURL); err != nil {
 		return params, nil, err
 	}
+	if err := m.adapter.Without(req.Params, "frequency_penalty", "presence_penalty", "seed"); err != nil {
+		return params, nil, err
+	}
 	members, err := m.members(req)
 	if err != nil {
 		return params, nil, err

@@ -117,6 +117,7 @@ func (d *Dialect) failures() []failure {
 		{name: "a body that breaks off", client: page(502, failing{errors.New("reset by " + Key)}), transient: true},
 		{name: "nobody there", client: unreachable(errors.New("connection refused by " + Key)), transient: true, text: ": connection refused by [key]"},
 		{name: "an address that is none", client: never, address: "http://%zz/" + Key, text: ": BaseURL must be like https://example.com"},
+		{name: "an address without a host", client: never, address: "http:///" + Key, text: ": BaseURL must be like https://example.com"},
 		{name: "an address without a scheme", client: never, address: "localhost:11434/" + Key, text: ": BaseURL must be like https://example.com"},
 		{name: "an empty stream", client: answering(200, sse, strings.NewReader("")), kind: message.ErrCutOff, transient: true, text: ": the reply was cut off"},
 		{name: "a stream that ends too early", client: answering(200, sse, strings.NewReader(d.half())), kind: message.ErrCutOff, transient: true, text: ": the reply was cut off"},

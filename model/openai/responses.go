@@ -28,7 +28,7 @@ func (m *Model) responsesParams(req *message.Request) (responses.ResponseNewPara
 	if err != nil {
 		return p, err
 	}
-	if err := noPlace(req.Params); err != nil {
+	if err := m.adapter.Without(req.Params, "top_k", "stop_sequences", "frequency_penalty", "presence_penalty", "seed"); err != nil {
 		return p, err
 	}
 	if req.Params.MaxTokens != nil {
@@ -66,26 +66,6 @@ func mayReason(model string) bool {
 		}
 	}
 	return !strings.Contains(model, "-chat")
-}
-
-// noPlace names the first parameter that Responses does not have.
-func noPlace(p message.Params) error {
-	var name string
-	switch {
-	case p.TopK != nil:
-		name = "top_k"
-	case len(p.StopSequences) > 0:
-		name = "stop_sequences"
-	case p.FrequencyPenalty != nil:
-		name = "frequency_penalty"
-	case p.PresencePenalty != nil:
-		name = "presence_penalty"
-	case p.Seed != nil:
-		name = "seed"
-	default:
-		return nil
-	}
-	return unsupported("Responses", "the parameter %s", name)
 }
 
 func responsesItems(turn message.Turn) (responses.ResponseInputParam, error) {
