@@ -1,6 +1,7 @@
 package gemini_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -8,8 +9,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genai"
 
 	"github.com/everstep-go/everstep/message"
+	"github.com/everstep-go/everstep/model/gemini"
+	"github.com/everstep-go/everstep/model/modeltest"
+	"github.com/everstep-go/everstep/react"
 )
 
 func TestARefusalSaysWhy(t *testing.T) {
@@ -33,7 +38,7 @@ func TestARefusalSaysWhy(t *testing.T) {
 		{"deadline", 504, `{"error":{"code":504,"status":"DEADLINE_EXCEEDED"}}`, nil, new(time.Duration(0)), ""},
 		{"no code", 429, `{"error":{"message":"Slow down."}}`, message.ErrRateLimited, new(time.Duration(0)), "gemini 429: Slow down."},
 		{"a gateway", 502, `<html>Bad gateway</html>`, nil, new(time.Duration(0)), "gemini 502: <html>Bad gateway</html>"},
-		{"nothing", 503, ``, message.ErrOverloaded, new(time.Duration(0)), "gemini 503"},
+		{"nothing", 503, ``, message.ErrOverloaded, new(time.Duration(0)), "gemini 503: Service Unavailable"},
 		{"a key that is not valid", 400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`,
 			message.ErrUnauthorized, nil, ""},
 		{"a key that has expired", 400, `{"error":{"code":400,"message":"Renew.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`,
@@ -62,31 +67,30 @@ func TestARefusalSaysWhy(t *testing.T) {
 	}
 }
 
-func TestTheHeaderSaysWhenToTryAgain(t *testing.T) {
-	t.Parallel()
-	for header, want := range map[string]time.Duration{
-		"7": 7 * time.Second, "-1": 0, "soon": 0, "Mon, 02 Jan 2006 15:04:05 GMT": 0, "Fri, 31 Dec 9999 23:59:59 GMT": 24 * time.Hour,
-	} {
-		_, err := ask(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Retry-After", header)
-			refuse(429, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}`)(w, r)
-		}).model(t))
-		wait := transient(err)
-		require.NotNil(t, wait, header)
-		assert.Equal(t, want, min(*wait, 24*time.Hour), header)
-	}
+// shared is the package for the tests that all adapters share.
+var shared = modeltest.Dialect{
+	Provider: "gemini",
+	New: func(address string, client *http.Client) (react.Model, error) {
+		return gemini.New(context.Background(), &gemini.Options{
+			APIKey: modeltest.Key, BaseURL: address, HTTPClient: client, Backend: genai.BackendGeminiAPI,
+		})
+	},
+	Reply:   sse(script(message.Reply{Text: "Rain."})...),
+	Refusal: `{"error":{"message":"%s"}}`,
 }
 
-func TestARefusalIsNotReadWithoutEnd(t *testing.T) {
+func TestFailuresThatAllAdaptersShare(t *testing.T) {
 	t.Parallel()
-	_, err := ask(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusBadGateway)
-		for page := make([]byte, 1<<16); r.Context().Err() == nil; {
-			if _, err := w.Write(page); err != nil {
-				return
-			}
-		}
-	}).model(t))
-	require.NotNil(t, transient(err), "%v", err)
-	assert.Less(t, len(err.Error()), 1<<17)
+	modeltest.RunFailures(t, shared)
 }
+
+func FuzzStream(f *testing.F) {
+	modeltest.Fuzz(f, map[string]modeltest.Dialect{"": shared},
+		sse(parts(`{"text":"Hi","thought":true,"thoughtSignature":"QQ=="}`, `{"functionCall":{"name":"f","args":{"n":1}}}`), finish("STOP")),
+		sse(`{"candidates":[null,{"content":null}]}`),
+		sse(`{"error":{"code":503,"details":[null,{"retryDelay":1}]}}`),
+		"data: {\"promptFeedback\":{\"blockReason\":\"OTHER\"}}\r\n\r\n",
+		"data:\n\ndata\n\n:\n\n{\"error\":\n", "[{}]", "data: null\n\n")
+}
+
+func BenchmarkStream(b *testing.B) { modeltest.BenchmarkStream(b, shared) }

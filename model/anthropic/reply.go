@@ -1,6 +1,10 @@
 package anthropic
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 
 	"github.com/everstep-go/everstep/message"
@@ -22,6 +26,7 @@ var finishReasons = map[sdk.StopReason]message.FinishReason{
 
 // reply is what has arrived of one.
 type reply struct {
+	model  string
 	blocks map[int64]block // by index
 	tokens tokens
 	reason sdk.StopReason
@@ -31,27 +36,32 @@ type reply struct {
 type block struct{ kind, signature string }
 
 // read returns what an event tells, nil if it is nothing.
-func (r *reply) read(e sdk.MessageStreamEventUnion) message.Delta {
+func (r *reply) read(e sdk.MessageStreamEventUnion) (message.Delta, error) {
+	// The SDK makes nothing of what is of another type.
+	if e.Type == "" && !strings.HasPrefix(strings.TrimSpace(e.RawJSON()), "{") {
+		return nil, errors.New("it is not an object")
+	}
 	switch e.Type {
 	case "message_start":
 		u := e.Message.Usage
+		r.model = e.Message.Model
 		r.tokens.count(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.OutputTokensDetails.ThinkingTokens)
 	case "content_block_start":
-		return r.start(e.Index, e.ContentBlock)
+		return r.start(e.Index, e.ContentBlock), nil
 	case "content_block_delta":
 		return r.more(e.Index, e.Delta)
 	case "content_block_stop":
 		if b := r.blocks[e.Index]; b.kind == "thinking" {
-			return message.ReasoningDone{Signature: b.signature}
+			return message.ReasoningDone{Signature: b.signature}, nil
 		}
 	case "message_delta":
 		u := e.Usage
 		r.tokens.count(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens, u.OutputTokens, u.OutputTokensDetails.ThinkingTokens)
 		r.reason = e.Delta.StopReason
 	case "message_stop":
-		return message.Done{Usage: r.tokens.usage(), FinishReason: r.finish()}
+		return message.Done{Usage: r.tokens.usage(), FinishReason: r.finish(), Model: r.model}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 func (r *reply) start(index int64, content sdk.ContentBlockStartEventContentBlockUnion) message.Delta {
@@ -69,22 +79,31 @@ func (r *reply) start(index int64, content sdk.ContentBlockStartEventContentBloc
 	return nil
 }
 
-func (r *reply) more(index int64, delta sdk.MessageStreamEventUnionDelta) message.Delta {
+func (r *reply) more(index int64, delta sdk.MessageStreamEventUnionDelta) (message.Delta, error) {
 	b := r.blocks[index]
+	piece := delta.JSON.Text
+	var d message.Delta
 	switch delta.Type {
 	case "text_delta":
-		return text(delta.Text)
+		d = text(delta.Text)
 	case "thinking_delta":
-		return thinking(delta.Thinking)
+		d, piece = thinking(delta.Thinking), delta.JSON.Thinking
 	case "signature_delta":
+		piece = delta.JSON.Signature
 		b.signature += delta.Signature
 		r.blocks[index] = b
 	case "input_json_delta":
+		piece = delta.JSON.PartialJSON
 		if b.kind == "tool_use" && delta.PartialJSON != "" {
-			return message.ToolCallDelta{Index: int(index), Arguments: delta.PartialJSON}
+			d = message.ToolCallDelta{Index: int(index), Arguments: delta.PartialJSON}
 		}
+	default:
+		return nil, nil
 	}
-	return nil
+	if !piece.Valid() {
+		return nil, fmt.Errorf("%s without its text", delta.Type)
+	}
+	return d, nil
 }
 
 func text(s string) message.Delta {

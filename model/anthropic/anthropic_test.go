@@ -3,7 +3,6 @@ package anthropic_test
 import (
 	"io"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,18 +60,7 @@ func TestModelOnAMockThatOthersWrote(t *testing.T) {
 	})
 }
 
-func TestLive(t *testing.T) {
-	if os.Getenv("ANTHROPIC_API_KEY") == "" {
-		t.Skip("not asked the real API: ANTHROPIC_API_KEY is not set")
-	}
-	r, err := message.Collect(anthropic.New(nil).Generate(t.Context(), &message.Request{
-		Model:    "claude-sonnet-4-5",
-		System:   "Answer by calling the tool.",
-		Messages: []message.Message{message.NewUser("What is the weather in Oslo?")},
-		Tools:    []message.ToolSpec{weather},
-	}))
-	require.NoError(t, err)
-	require.Equal(t, message.FinishToolCalls, r.FinishReason)
-	require.Equal(t, "weather", r.ToolCalls[0].Name)
-	require.Positive(t, r.Usage.InputTokens)
+func TestFaultsOfTheServer(t *testing.T) {
+	mock := modeltest.Start(t)
+	modeltest.RunFaults(t, mock, anthropic.New(&anthropic.Options{APIKey: key, BaseURL: mock.URL}), "claude-sonnet-4-5")
 }

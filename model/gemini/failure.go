@@ -1,13 +1,17 @@
 package gemini
 
 import (
-	"net/http"
-	"strconv"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
 	"google.golang.org/genai"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -23,9 +27,25 @@ var kinds = map[string]error{
 	"UNAVAILABLE":         message.ErrOverloaded,
 }
 
-// refused translates an error of the API.
-func refused(e *genai.APIError) *message.ProviderError {
-	p := &message.ProviderError{Provider: provider, Status: e.Code, Message: e.Message, Kind: kinds[e.Status]}
+// refused returns why there is no reply.
+func (m *Model) refused(ctx context.Context, x *exchange, err error) error {
+	if x.status != 0 {
+		said, _ := errors.AsType[genai.APIError](err) // or it broke off
+		said.Code = x.status
+		return m.adapter.Refused(ctx, newFailure(&said), cmp.Or(retryDelay(&said), provider.RetryAfter(x.header)))
+	}
+	if !x.began { // the SDK does not like what it should send, such as an empty name of a model
+		return fmt.Errorf("gemini: %w: %w", message.ErrInvalidRequest, err)
+	}
+	if broken, ok := errors.AsType[*url.Error](err); ok {
+		err = broken // without the SDK's own remarks
+	}
+	return m.adapter.Unreachable(ctx, err)
+}
+
+// newFailure translates an error of the API.
+func newFailure(e *genai.APIError) *message.ProviderError {
+	p := &message.ProviderError{Status: e.Code, Message: e.Message, Kind: kinds[e.Status]}
 	if !strings.Contains(e.Status, " ") { // else it is the line of HTTP that the SDK found
 		p.Code = e.Status
 	}
@@ -38,19 +58,10 @@ func refused(e *genai.APIError) *message.ProviderError {
 	return p
 }
 
-// retryAfter returns how long the API asks us to wait, zero if it does not say.
-func retryAfter(e *genai.APIError, h http.Header) time.Duration {
-	if wait, err := time.ParseDuration(detail(e, "retryDelay")); err == nil {
-		return max(wait, 0)
-	}
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
+// retryDelay returns how long the API asks us to wait, zero if it does not say.
+func retryDelay(e *genai.APIError) time.Duration {
+	wait, _ := time.ParseDuration(detail(e, "retryDelay"))
+	return wait
 }
 
 // detail returns a text among the details of an error.
