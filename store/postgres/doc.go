@@ -1,2 +1,0 @@
-// Package postgres is a store.
-package postgres

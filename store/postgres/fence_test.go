@@ -129,8 +129,10 @@ func TestADeletionAmongWritersNeitherWaitsForThemNorLeavesRows(t *testing.T) {
 				begun, err := s.Begin(t.Context(), &store.Begin{Fence: f, Session: session, Graph: "agent", WriteID: uuid.New(), Status: checkpoint.Running,
 					From: store.From{Checkpoint: p.Checkpoint.ID, Base: p.Session.Base}, Steps: []store.Step{step("entrypoint", 1)}, Lease: time.Minute})
 				branch := &driven{store: s, fence: f, session: session}
-				for err == nil {
+				if err == nil {
 					branch.took(begun.Committed)
+				}
+				for err == nil {
 					err = branch.commit(t.Context(), checkpoint.Running, step("call_model", 1))
 				}
 				assert.ErrorIs(t, err, store.ErrNotFound)
