@@ -53,7 +53,7 @@
 // # Poolers
 //
 // Set [Options.Pooler] if there is PgBouncer or the like, in transaction mode, between this
-// package and the server. Nothing here needs a session: no prepared statements then, no settings,
+// package and the server. Nothing here needs a session: no statement stays prepared then, there are no settings and
 // no locks beyond a transaction. The timeouts that Open otherwise sets on its connections have
 // to be set on the user:
 //
