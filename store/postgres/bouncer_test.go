@@ -56,12 +56,11 @@ default_pool_size = 10
 		uid, err := strconv.Atoi(nobody.Uid)
 		require.NoError(t, err)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
-		text, err := os.ReadFile(config)
-		require.NoError(t, err)
 		cmd.Args[1] = "/dev/stdin" // the folder is not for others to read
-		cmd.Stdin, err = os.Open(config)
+		file, err := os.Open(config)
 		require.NoError(t, err)
-		_ = text
+		defer file.Close()
+		cmd.Stdin = file
 	}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {

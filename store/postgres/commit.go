@@ -80,7 +80,7 @@ cleared AS (
 tasks AS (
 	INSERT INTO everstep.tasks AS t (sid, checkpoint, key, done, place, value)
 	SELECT s.sid, s.next, k.key, k.done, s.places + k.place, k.value
-	FROM session s, unnest($34, $35::boolean[], $36::bytea[]) WITH ORDINALITY AS k(key, done, value, place), (SELECT count(*) FROM cleared) AS first
+	FROM session s, unnest($34::bytea[], $35::boolean[], $36::bytea[]) WITH ORDINALITY AS k(key, done, value, place), (SELECT count(*) FROM cleared) AS first
 	WHERE s.next > 0 ` + keepDone + `
 )
 SELECT line, at, base FROM session`

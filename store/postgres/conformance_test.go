@@ -16,7 +16,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+	for _, mode := range []string{"cache_statement", "cache_describe", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) { conform(t, pgtest.New(t)+" default_query_exec_mode="+mode, Options{}) })
 	}
 }
@@ -27,12 +27,13 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 
 var schemas atomic.Int64
 
-// conform runs the suite in one database. Each case has a schema of its own.
+// conform runs the suite in one database. Each case has a schema of its own, and all share a pool.
 func conform(t *testing.T, dsn string, o Options) {
+	base, err := Open(t.Context(), dsn+" pool_max_conns=8", &Options{Pooler: o.Pooler, Logger: quiet})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, base.Close()) })
 	open := func(t testing.TB, schema string, opts storetest.Options) store.Store {
-		o := o
-		o.Schema, o.Now, o.Logger, o.MaxConns = schema, opts.Now, quiet, 3
-		s, err := Open(t.Context(), dsn, &o)
+		s, err := New(t.Context(), base.pool, &Options{Schema: schema, Now: opts.Now, Logger: quiet})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, s.Close()) })
 		return s

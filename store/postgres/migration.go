@@ -87,7 +87,7 @@ func withConn(ctx context.Context, dsn string, opts *Options, do func(*pgx.Conn,
 		return fmt.Errorf("postgres: %w", err)
 	}
 	if o.Pooler {
-		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

@@ -42,7 +42,7 @@ type Options struct {
 	// 10. [New] ignores it.
 	MaxConns int
 	// Pooler says that the DSN leads to a pooler in transaction mode, such as PgBouncer:
-	// statements are not prepared and no timeouts are set on the connections; see the package
+	// no statements stay prepared and no timeouts are set on the connections; see the package
 	// comment. [New] ignores it.
 	Pooler bool
 	// ManualMigrate makes Open refuse a schema that [Migrate] has not brought up to date,
@@ -95,7 +95,7 @@ func Open(ctx context.Context, dsn string, opts *Options) (*Store, error) {
 	}
 	if o.Pooler {
 		if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		}
 	} else {
 		for name, value := range timeouts {
