@@ -272,11 +272,34 @@ func (s *Store) RequestCancel(ctx context.Context, tenant string, id uuid.UUID) 
 	return &r.Run, nil
 }
 
+// Backlog implements [store.Store].
+func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, error) {
+	var names [][]byte
+	for _, g := range graphs {
+		names = append(names, []byte(g))
+	}
+	b := &store.Backlog{}
+	err := s.read(ctx, "backlog", func(ctx context.Context, c *pgx.Conn) error {
+		var since pgtype.Int8
+		err := c.QueryRow(ctx, s.sql(`SELECT count(*), count(*) FILTER (WHERE r.waiting), count(*) FILTER (WHERE r.lease <= clock.now), min(r.lease) FILTER (WHERE r.lease <= clock.now)
+			FROM everstep.running u JOIN everstep.runs r ON r.sid = u.sid AND r.seq = u.seq, (SELECT `+sqlNow+` AS now) AS clock WHERE r.graph = ANY($2::bytea[])`),
+			s.clock(), names).Scan(&b.Running, &b.Waiting, &b.Unclaimed, &since)
+		if since.Valid {
+			b.Since = fromNanos(since.Int64)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, f store.Fence) error {
 	return s.write(ctx, "release", unwritten, func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, s.sql(`UPDATE everstep.runs r SET owner = '00000000-0000-0000-0000-000000000000', lease = $1::bigint, attached = false, takeovers = greatest(r.takeovers - 1, 0) WHERE `+fenced),
-			int64(0), []byte(f.Tenant), uid(f.Run), uid(f.Owner), f.Epoch)
+		tag, err := c.Exec(ctx, s.sql(`UPDATE everstep.runs r SET owner = '00000000-0000-0000-0000-000000000000', lease = `+sqlNow+`, attached = false, takeovers = greatest(r.takeovers - 1, 0) WHERE `+fenced),
+			s.clock(), []byte(f.Tenant), uid(f.Run), uid(f.Owner), f.Epoch)
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}
