@@ -101,11 +101,11 @@ func (s *Store) begin(ctx context.Context, c *pgx.Conn, b *store.Begin) (*store.
 		in.sid, r.Seq, []byte(b.Tenant), uid(b.Run), uid(b.Session), []byte(b.Graph), at, r.Line, from.seq, from.document, b.Attached, r.Branch, r.Waiting, uid(b.Owner), b.Epoch)
 	q.exec(`INSERT INTO everstep.running (sid, seq, params) VALUES ($1, $2, $3)`, in.sid, r.Seq, b.Params)
 	begun := &store.Begun{Waiting: r.Waiting, Branch: r.Branch, Seq: r.Seq, Base: in.Base}
-	args := commitArgs(pgtype.Int8{Int64: k.now, Valid: true}, w)
-	q.each(commitSQL, func(row pgx.Row) (err error) {
-		begun.Committed, err = scanCommitted(row, args)
+	m := newCommitment(pgtype.Int8{Int64: k.now, Valid: true}, w)
+	q.each(m.sql, func(row pgx.Row) (err error) {
+		begun.Committed, err = m.scan(row)
 		return err
-	}, args...)
+	}, m.args...)
 	q.exec(done)
 	return begun, q.send(ctx, c)
 }
