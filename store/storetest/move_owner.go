@@ -29,6 +29,8 @@ func (p *player) claim() {
 	got, err := p.store.Claim(p.ctx, c)
 	p.note("Claim", err, " by ", c.Owner, " limit ", c.Limit, " got ", len(got))
 
+	p.reach("Claim, some", len(got) > 0)
+	p.reach("Claim, limited", len(free) > c.Limit)
 	require.NoError(p, err)
 	require.Len(p, got, min(c.Limit, len(free)), "runs that can be taken over: %d", len(free))
 	for i := range got {
@@ -77,6 +79,9 @@ func (p *player) renew() {
 	require.NoError(p, err)
 	require.ElementsMatch(p, lost, got.Lost, "lost")
 	require.ElementsMatch(p, cancels, got.Cancels, "cancels")
+	p.reach("Renew, lost", len(lost) > 0)
+	p.reach("Renew, cancels", len(cancels) > 0)
+	p.reach("Renew, held", len(renewed) > 0)
 	for _, r := range renewed {
 		r.record.LeaseUntil = until
 		p.seen(r.session)

@@ -113,6 +113,9 @@ func (p *player) began(b *store.Begin, s *modelSession, got *store.Begun, branch
 	require.Equal(p, s.record.Base, got.Base, "base")
 	require.Greater(p, got.Seq, s.seq, "the run's sequence was given before")
 	s.seq = got.Seq
+	p.reach("Begin, branch", branch)
+	p.reach("Begin, waits", waits)
+	p.reach("Begin, ends", b.Status.Ended() && !waits)
 	r := &modelRun{session: s, begin: b, begun: got, record: store.Run{
 		Tenant: tenant, ID: b.Run, Session: b.Session, Graph: b.Graph, Status: checkpoint.Running,
 		CreatedAt: got.CreatedAt, UpdatedAt: got.CreatedAt, Seq: got.Seq, Attached: b.Attached, Branch: branch, Waiting: waits,
@@ -189,6 +192,10 @@ func (p *player) commit() {
 	if p.refused(err, p.mayCommit(c, r)...) {
 		return
 	}
+	p.reach("Commit, ends", c.Status.Ended())
+	p.reach("Commit, tasks", len(c.Tasks) > 0)
+	p.reach("Commit, branch", r.record.Branch)
+	p.reach("Commit, after a takeover", r.record.Epoch > 1)
 	p.written(r.session, got.CreatedAt)
 	p.wrote(r, c.Steps, c.Tasks, c.Status, got)
 	r.record.LeaseUntil = p.clock.Now().Add(c.Lease)
@@ -263,6 +270,8 @@ func (p *player) repeat() {
 	}
 	got, err := p.store.Commit(p.ctx, r.commit)
 	p.note("Commit again", err, " run ", r.record.ID)
+	p.reach("Commit again, after its end", r.record.Status.Ended())
+	p.reach("Commit again, after a takeover", r.record.Epoch > r.commit.Epoch)
 	require.NoError(p, err)
 	require.Equal(p, bare(*r.committed), bare(*got))
 }
@@ -294,12 +303,14 @@ func (p *player) promote() {
 	s := r.session
 	if s.active == nil && len(s.waiting) > 0 && s.waiting[0] == r {
 		s.waiting = s.waiting[1:]
+		p.reach("Promote, its turn", true)
 		r.activate()
 		record, err := p.store.Run(p.ctx, tenant, f.Run)
 		require.NoError(p, err)
 		p.onLine(r, record.Line)
 	}
 	require.Equal(p, s.active == r, got, "whether the run is the active one")
+	p.reach("Promote, active", got)
 	p.seen(s)
 }
 
@@ -317,6 +328,7 @@ func (p *player) cancel() {
 	if r.alive() {
 		r.record.CancelRequested = true
 		if r.record.Waiting {
+			p.reach("RequestCancel, waits", true)
 			p.written(r.session, got.UpdatedAt)
 			r.end(checkpoint.Cancelled, "", "", got.UpdatedAt)
 		}

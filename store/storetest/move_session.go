@@ -76,6 +76,7 @@ func (p *player) prune() {
 	n, err := p.store.Prune(p.ctx, call)
 	p.note("Prune", err, " before ", call.Before, " limit ", call.Limit, " removed ", n)
 	require.NoError(p, err)
+	p.reach("Prune, some", n > 0)
 	require.LessOrEqual(p, n, call.Limit)
 	for _, s := range slices.Clone(p.model.sessions) {
 		running := slices.ContainsFunc(s.runs, (*modelRun).alive)
@@ -168,6 +169,7 @@ func (p *player) deleteMessage() {
 // moveClock moves the clock, rarely back. Leases end half a second beside every time it shows.
 func (p *player) moveClock() {
 	d := []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, 90 * time.Second, -3 * time.Second}[p.tape.pick(5)]
+	p.reach("the clock goes back", d < 0)
 	p.log = append(p.log, "    the clock moves by "+d.String()+" to "+p.clock.move(d).String())
 }
 

@@ -26,8 +26,10 @@ type player struct {
 	owners [3]uuid.UUID
 	fences []store.Fence // all that were ever given
 	log    []string      // of the calls made
-	ended  map[uuid.UUID]store.Run
-	found  map[uuid.UUID]any // records that never change, as they were first seen
+	// reached is which calls were made and how they came out.
+	reached map[string]bool
+	ended   map[uuid.UUID]store.Run
+	found   map[uuid.UUID]any // records that never change, as they were first seen
 }
 
 // A move is a kind of call, and how often it is made in relation to others.
@@ -57,11 +59,11 @@ var moves = []move{
 	{1, (*player).lookAbroad},
 }
 
-// play plays a tape on a new store.
-func play(t *testing.T, h Harness, bytes []byte) {
+// play plays a tape on a new store, and returns what it reached.
+func play(t testing.TB, h Harness, bytes []byte) map[string]bool {
 	p := &player{
 		bundle: newBundle(t, h), tape: &tape{bytes: bytes},
-		ended: map[uuid.UUID]store.Run{}, found: map[uuid.UUID]any{},
+		reached: map[string]bool{}, ended: map[uuid.UUID]store.Run{}, found: map[uuid.UUID]any{},
 	}
 	for i := range p.owners {
 		p.owners[i] = p.tape.id()
@@ -83,10 +85,27 @@ func play(t *testing.T, h Harness, bytes []byte) {
 		p.check()
 	}
 	p.checkAll()
+	return p.reached
+}
+
+// outcomes are the errors that the driver's interface names.
+var outcomes = []error{
+	store.ErrNotFound, store.ErrExists, store.ErrLost, store.ErrBusy, store.ErrConflict, store.ErrCancelRequested,
+}
+
+// reach notes that a call came out in some way.
+func (p *player) reach(call string, happened bool) {
+	if happened {
+		p.reached[call] = true
+	}
 }
 
 // note keeps a call and its error for the report of a failure.
 func (p *player) note(call string, err error, args ...any) {
+	p.reach(call, err == nil)
+	for _, o := range outcomes {
+		p.reach(call+", "+o.Error(), errors.Is(err, o))
+	}
 	p.log = append(p.log, fmt.Sprintf("%3d %s %s: %v", len(p.log), call, fmt.Sprint(args...), err))
 }
 
