@@ -284,9 +284,21 @@ func bare(c store.Committed) store.Committed {
 	return c
 }
 
+// waiterFence is mostly the fence of a run that waits, if there is one.
+func (p *player) waiterFence() (store.Fence, *modelRun) {
+	var waiting []*modelRun
+	for _, s := range p.model.sessions {
+		waiting = append(waiting, s.waiting...)
+	}
+	if w, ok := choose(p.tape, waiting); ok && p.tape.pick(3) < 2 {
+		return w.record.Fence(), w
+	}
+	return p.fence()
+}
+
 // promote asks whether it is a run's turn.
 func (p *player) promote() {
-	f, r := p.fence()
+	f, r := p.waiterFence()
 	got, err := p.store.Promote(p.ctx, f)
 	p.note("Promote", err, " ", f, " ", got)
 
@@ -311,12 +323,13 @@ func (p *player) promote() {
 	}
 	require.Equal(p, s.active == r, got, "whether the run is the active one")
 	p.reach("Promote, active", got)
+	p.reach("Promote, not its turn", s.active == nil && len(s.waiting) > 0)
 	p.seen(s)
 }
 
 // cancel asks for a run's end.
 func (p *player) cancel() {
-	f, r := p.fence()
+	f, r := p.waiterFence()
 	got, err := p.store.RequestCancel(p.ctx, tenant, f.Run)
 	p.note("RequestCancel", err, " run ", f.Run)
 

@@ -89,6 +89,7 @@ func (p *player) prune() {
 			continue
 		}
 		// When the clock went back, a use may have counted by either reading.
+		p.reach("Prune, only a waiting run", s.active == nil && len(s.waiting) > 0 && s.clock.Before(call.Before))
 		old := s.latest.Before(call.Before) && s.clock.Before(call.Before)
 		require.False(p, old && !running && call.Limit == 3, "a session was left that was used at %s", s.latest)
 	}

@@ -42,7 +42,7 @@ var moves = []move{
 	{5, (*player).begin},
 	{6, (*player).commit},
 	{3, (*player).saveTask},
-	{2, (*player).promote},
+	{3, (*player).promote},
 	{3, (*player).claim},
 	{2, (*player).renew},
 	{2, (*player).cancel},
@@ -52,8 +52,8 @@ var moves = []move{
 	{2, (*player).createMessage},
 	{2, (*player).deleteMessage},
 	{1, (*player).deleteSession},
-	{1, (*player).prune},
-	{2, (*player).moveClock},
+	{2, (*player).prune},
+	{3, (*player).moveClock},
 	{1, (*player).reopenStore},
 	{2, (*player).lookBack},
 	{1, (*player).lookAbroad},
@@ -112,9 +112,10 @@ func (p *player) note(call string, err error, args ...any) {
 // owner is one of the three.
 func (p *player) owner() uuid.UUID { return p.owners[p.tape.pick(len(p.owners))] }
 
-// sessionID is one of three: there are few, so that they are deleted and created again.
+// sessionID is one of three: there are few, so that they are deleted and created again, and one is
+// used more than the others, so that much comes together in it.
 func (p *player) sessionID() uuid.UUID {
-	return uuid.UUID{6: 0x40, 8: 0x80, 15: byte(1 + p.tape.pick(3))}
+	return uuid.UUID{6: 0x40, 8: 0x80, 15: []byte{1, 1, 1, 1, 2, 3}[p.tape.pick(6)]}
 }
 
 // lease is one that never runs out in the moment of a call: nobody says what holds then.
