@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/google/uuid"
@@ -40,7 +41,6 @@ func (p *player) checkAll() {
 }
 
 func (p *player) checkSession(s *modelSession) {
-	p.Helper()
 	id := s.record.ID
 	p.sameSession(s, p.session(id))
 
@@ -79,13 +79,12 @@ func (p *player) checkSession(s *modelSession) {
 			m.record.Seq = got.Seq
 		}
 		last = got.Seq
-		require.Equal(p, m.record, got)
+		p.equal(m.record, got)
 	}
 }
 
 // pages returns the items of all pages, oldest first.
 func pages[T any](p *player, list func(store.Paging) (*store.Page[T], error)) []T {
-	p.Helper()
 	var all []T
 	var at store.Paging
 	for {
@@ -101,20 +100,25 @@ func pages[T any](p *player, list func(store.Paging) (*store.Page[T], error)) []
 	}
 }
 
+// equal is require.Equal, which costs more when it has nothing to say than all else here.
+func (p *player) equal(want, got any, what ...any) {
+	if !reflect.DeepEqual(want, got) {
+		require.Equal(p, want, got, what...)
+	}
+}
+
 func (p *player) sameSession(s *modelSession, got *store.Session) {
-	p.Helper()
 	want := s.record
 	want.Head = s.headSeq()
 	if s.active != nil {
 		want.Active = s.active.record.ID
 	}
-	require.Equal(p, want, *got)
+	p.equal(want, *got)
 }
 
 // sameRun compares a run but for what is the driver's: when a running one was updated, and until when
 // a lease lasts that nobody holds. A run that has ended must stay as it was first seen.
 func (p *player) sameRun(r *modelRun, got *store.Run) {
-	p.Helper()
 	want, have := r.record, *got
 	if r.released || want.Status.Ended() {
 		want.LeaseUntil = have.LeaseUntil
@@ -125,9 +129,9 @@ func (p *player) sameRun(r *modelRun, got *store.Run) {
 		require.False(p, have.UpdatedAt.Before(have.CreatedAt), "updated before it was created")
 		want.UpdatedAt = have.UpdatedAt
 	}
-	require.Equal(p, want, have)
+	p.equal(want, have)
 	if first, ok := p.ended[have.ID]; ok {
-		require.Equal(p, first, have, "a run that has ended changed")
+		p.equal(first, have, "a run that has ended changed")
 	} else if have.Status.Ended() {
 		p.ended[have.ID] = have
 	}
@@ -136,22 +140,20 @@ func (p *player) sameRun(r *modelRun, got *store.Run) {
 // sameCheckpoint compares a checkpoint but for the number of its document, which is the driver's
 // as long as it stays.
 func (p *player) sameCheckpoint(c *modelCheckpoint, got *checkpoint.Checkpoint) {
-	p.Helper()
 	want := c.record
 	want.Document = got.Document
-	require.Equal(p, want, *got)
-	require.Equal(p, len(c.documents) == 0, got.Document == 0, "a document's number: %d", got.Document)
+	p.equal(want, *got)
+	p.equal(len(c.documents) == 0, got.Document == 0, "a document's number: %d", got.Document)
 	first, ok := p.found[want.ID]
 	if !ok {
 		p.found[want.ID] = *got
 		return
 	}
-	require.Equal(p, first, *got, "a checkpoint changed")
+	p.equal(first, *got, "a checkpoint changed")
 }
 
 // checkPosition compares what was loaded with what a checkpoint of the model shows.
 func (p *player) checkPosition(got *store.Position, s *modelSession, c *modelCheckpoint) {
-	p.Helper()
 	p.sameSession(s, &got.Session)
 	var wanted []uuid.UUID
 	for _, m := range s.history(c) {
@@ -161,9 +163,9 @@ func (p *player) checkPosition(got *store.Position, s *modelSession, c *modelChe
 	for _, m := range got.Messages {
 		have = append(have, m.ID)
 	}
-	require.Equal(p, wanted, have, "history")
+	p.equal(wanted, have, "history")
 	for i, m := range s.history(c) {
-		require.Equal(p, m.record, got.Messages[i])
+		p.equal(m.record, got.Messages[i])
 	}
 	if c == nil {
 		require.Nil(p, got.Checkpoint)
@@ -173,13 +175,13 @@ func (p *player) checkPosition(got *store.Position, s *modelSession, c *modelChe
 	}
 	require.NotNil(p, got.Checkpoint)
 	p.sameCheckpoint(c, got.Checkpoint)
-	require.Equal(p, c.documents, got.Documents, "documents")
+	p.equal(c.documents, got.Documents, "documents")
 	require.Len(p, got.Tasks, len(c.tasks))
 	done := 0
 	for done < len(c.tasks) && c.tasks[done].Done {
 		done++
 	}
-	require.Equal(p, slices.Concat(c.tasks[:done]), slices.Concat(got.Tasks[:done]), "tasks that are done")
+	p.equal(slices.Concat(c.tasks[:done]), slices.Concat(got.Tasks[:done]), "tasks that are done")
 	require.ElementsMatch(p, c.tasks[done:], got.Tasks[done:], "tasks that are started")
 }
 

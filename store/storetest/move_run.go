@@ -144,7 +144,6 @@ func (p *player) began(b *store.Begin, s *modelSession, got *store.Begun, branch
 
 // onLine checks the line that a run was given: the head's, which it knows, or one of its own.
 func (p *player) onLine(r *modelRun, line int64) {
-	p.Helper()
 	if r.record.Line != 0 {
 		require.Equal(p, r.record.Line, line, "the line of a run that continues the head")
 		return
@@ -158,7 +157,6 @@ func (p *player) onLine(r *modelRun, line int64) {
 
 // wrote takes over steps, after a look at their sequences.
 func (p *player) wrote(r *modelRun, steps []store.Step, tasks []store.Task, status checkpoint.Status, got *store.Committed) {
-	p.Helper()
 	require.Equal(p, r.record.Line, got.Line, "line")
 	require.Len(p, got.Seqs, len(steps))
 	last := r.session.seq

@@ -48,7 +48,6 @@ func (p *player) deleteSession() {
 
 // gone drops a session and makes sure that none of it can be found.
 func (p *player) gone(s *modelSession) {
-	p.Helper()
 	p.model.drop(s)
 	_, err := p.store.Session(p.ctx, tenant, s.record.ID)
 	p.notFound(err, store.SessionResource, s.record.ID)
@@ -140,7 +139,6 @@ func (p *player) anyMessage() *modelMessage {
 
 // rebased learns the base that a change of messages gave to a session.
 func (p *player) rebased(s *modelSession) {
-	p.Helper()
 	got := p.bundle.session(s.record.ID)
 	require.NotContains(p, s.bases, got.Base, "a base that the session had before")
 	s.record.Base, s.bases = got.Base, append(s.bases, got.Base)

@@ -156,7 +156,6 @@ func (p *player) given(f store.Fence) {
 // refused requires that a call which must be refused was, for one of the reasons, and that one
 // which must not be was not.
 func (p *player) refused(err error, reasons ...error) bool {
-	p.Helper()
 	if len(reasons) == 0 {
 		require.NoError(p, err)
 		return false
@@ -190,7 +189,6 @@ func missing(what store.Resource, id uuid.UUID) error {
 
 // written checks the time of a write, and counts it as a use of the session.
 func (p *player) written(s *modelSession, at time.Time) {
-	p.Helper()
 	now := p.clock.Now()
 	require.False(p, at.Before(s.latest), "a created time before the one before it: %s, %s", at, s.latest)
 	if now.Before(s.clock) {
