@@ -11,5 +11,10 @@
 // A disk that takes no notice of flushes is the control: it must come out damaged, else the
 // tests are blind. It does what synchronous=OFF allows.
 //
+// One seed gives the same record and the same cuts each time, unless the writers run at once. More of
+// them:
+//
+//	go test -run Full -timeout 2h . -powercut.cuts 10000 -powercut.seed 7
+//
 // The layer works on Linux, where store/sqlite's binding to SQLite is linked into the test.
 package powercut

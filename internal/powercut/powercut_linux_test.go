@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	cuts = flag.Int("powercut.cuts", 60, "how many cuts are made in each mode")
+	cuts = flag.Int("powercut.cuts", 50, "how many cuts are made in each mode")
 	seed = flag.Uint64("powercut.seed", 1, "what is written, and where and how it is cut")
 )
 
@@ -39,7 +39,7 @@ func (r result) String() string {
 
 // run records the life once and cuts it many times.
 func (l life) run(t *testing.T, cuts int) result {
-	h := live(t, l.opts, *seed, 3, 4, 40, l.crowd)
+	h := live(t, l.opts, *seed, 2, 4, 30, l.crowd) // enough for the log to be checkpointed on the way
 	chance := rand.New(rand.NewPCG(*seed, 0))
 	var places []int
 	for range cuts {
