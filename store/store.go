@@ -237,8 +237,9 @@ type Load struct {
 	// Session whose head is wanted, or whose Checkpoint.
 	Session    uuid.UUID
 	Checkpoint uuid.UUID // [uuid.Nil]: the head
-	// Run, if set, asks for the last checkpoint of that run and its tasks, or for the session's
-	// head if the run has no checkpoint yet. Session and Checkpoint are not looked at.
+	// Run, if set, asks for the last checkpoint of that run and its tasks. Of a run that has none
+	// yet, for where it begins: a branch at the checkpoint it left from, others at the session's
+	// head. Session and Checkpoint are not looked at.
 	Run uuid.UUID
 }
 

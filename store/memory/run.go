@@ -40,7 +40,8 @@ func (r *run) snapshot() *store.Run {
 
 // held returns ErrLost unless the fence is the run's and the run goes on.
 func (r *run) held(f store.Fence) error {
-	if !r.running() || r.Owner != f.Owner || r.Epoch != f.Epoch {
+	// A run that was given up has no owner, and nobody holds it by showing none.
+	if !r.running() || r.Owner == uuid.Nil || r.Owner != f.Owner || r.Epoch != f.Epoch {
 		return store.ErrLost
 	}
 	return nil
@@ -310,7 +311,7 @@ func (s *Store) Release(ctx context.Context, f store.Fence) error {
 	if err := r.held(f); err != nil {
 		return err
 	}
-	r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, s.now(), false
+	r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, time.Time{}, false
 	r.Takeovers = max(r.Takeovers-1, 0)
 	return nil
 }
