@@ -106,8 +106,8 @@ type Fence struct {
 
 // Begin is a new run. See [Store.Begin].
 type Begin struct {
-	// Fence of the writer. Epoch is 1; or 0, with no Lease, for a run that nobody executes yet:
-	// who claims it first gets epoch 1.
+	// Fence of the writer. Epoch is 1; for a run that nobody executes yet it is 0, and Owner
+	// [uuid.Nil], and Lease 0: who claims it first gets epoch 1.
 	Fence
 	Session  uuid.UUID
 	Graph    string // the graph's name: only who has it may claim the run

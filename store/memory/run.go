@@ -204,6 +204,11 @@ func (s *Store) Promote(ctx context.Context, f store.Fence) (bool, error) {
 	return r.active(), nil
 }
 
+// unclaimed reports whether nobody advances the run, which has not ended.
+func (r *run) unclaimed(now time.Time) bool {
+	return r.running() && (r.Owner == uuid.Nil || !now.Before(r.LeaseUntil))
+}
+
 // Claim implements [store.Store].
 func (s *Store) Claim(ctx context.Context, c *store.Claim) ([]store.Run, error) {
 	if err := s.lock(ctx); err != nil {
@@ -213,7 +218,7 @@ func (s *Store) Claim(ctx context.Context, c *store.Claim) ([]store.Run, error) 
 	now := s.now()
 	var found []*run
 	for _, r := range s.runs {
-		if r.running() && !now.Before(r.LeaseUntil) && slices.Contains(c.Graphs, r.Graph) && !slices.Contains(c.Except, r.ID) {
+		if r.unclaimed(now) && slices.Contains(c.Graphs, r.Graph) && !slices.Contains(c.Except, r.ID) {
 			found = append(found, r)
 		}
 	}
@@ -247,7 +252,7 @@ func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, e
 		if r.Waiting {
 			b.Waiting++
 		}
-		if now.Before(r.LeaseUntil) {
+		if !r.unclaimed(now) {
 			continue
 		}
 		if b.Unclaimed++; b.Unclaimed == 1 || r.LeaseUntil.Before(b.Since) {
@@ -311,7 +316,7 @@ func (s *Store) Release(ctx context.Context, f store.Fence) error {
 	if err := r.held(f); err != nil {
 		return err
 	}
-	r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, time.Time{}, false
+	r.Owner, r.LeaseUntil, r.Attached = uuid.Nil, s.now(), false
 	r.Takeovers = max(r.Takeovers-1, 0)
 	return nil
 }

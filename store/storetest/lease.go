@@ -94,7 +94,7 @@ func claimResult(b *bundle) {
 func claimAccepted(b *bundle) {
 	session := b.newSession()
 	begin := b.newBegin(session, with(step("one")))
-	begin.Epoch, begin.Lease = 0, 0
+	begin.Owner, begin.Epoch, begin.Lease = uuid.Nil, 0, 0
 	_, err := b.store.Begin(b.ctx, begin)
 	require.NoError(b, err)
 	require.Equal(b, begin.Run, b.session(session).Active)
