@@ -121,9 +121,13 @@ func (n *intake) thread(ctx context.Context, p *pass, s State, signal ThreadSign
 	if t.Kind == Native {
 		return s, fmt.Errorf("%w: a native session has nothing here to hand over", ErrInvalidSignal)
 	}
-	conversation, err := books.Conversations.Ensure(ctx, t.ID, owner, "")
-	if err != nil {
-		return s, err
+	var conversation Conversation
+	if owner != "" {
+		if conversation, err = books.Conversations.Ensure(ctx, t.ID, owner, ""); err != nil {
+			return s, err
+		}
+	} else if signal.Teleport != nil {
+		return s, fmt.Errorf("%w: nobody works in %s who could be moved", ErrInvalidSignal, t.ID)
 	}
 	s.Thread, s.Profile, s.Target = t.ID, &signal.Profile, s.Source
 	s.Pending = &Origin{Agent: owner, Conversation: conversation.ID, Run: conversation.LastRun, Message: conversation.LastMessage}

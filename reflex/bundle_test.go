@@ -444,4 +444,3 @@ func (b *bundle) freeTurns() {
 		require.Equal(b, uuid.Nil, holder)
 	}
 }
-

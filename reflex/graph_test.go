@@ -20,4 +20,3 @@ func TestTheDrawingIsTheDesignsWithOneEdgeMore(t *testing.T) {
 	want = slices.Insert(want, after+1, "  Scheme -->|direct messages not opened| Done")
 	require.Equal(t, strings.Join(want, "\n"), newBundle(t).engine.Mermaid())
 }
-

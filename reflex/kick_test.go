@@ -114,7 +114,9 @@ func TestTheFirstEventIsAwakeAndTheLastAsleepAlsoOnErrorPanicAndCancel(t *testin
 	}{
 		{"result", replies("ok"), false, "reflex_awake run_started text_message_content run_result run_ended reflex_asleep", nil, ""},
 		{"error", fails(errModel), false, "reflex_awake run_started run_ended run_error reflex_asleep", errModel, "the turn failed"},
-		{"panic", func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) { panic("oops") }, false,
+		{"panic", func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
+			panic("oops")
+		}, false,
 			"reflex_awake run_started run_ended run_error reflex_asleep", nil, "the turn failed"},
 		{"no result", fails(errSilent), false, "reflex_awake run_started run_ended run_error reflex_asleep", reflex.ErrNoResult, reflex.ErrNoResult.Error()},
 		{"cancel", nil, true, "reflex_awake run_started run_ended run_error reflex_asleep", context.Canceled, "the turn was cancelled"},
