@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/store"
 )
 
 // pass is what this process knows of a pass that it works on: its stream.
@@ -55,7 +56,11 @@ func (e *Engine) enter(ctx context.Context, s *State) (*pass, error) {
 	if awake {
 		return p, nil
 	}
-	run, err := e.config.Store.Run(ctx, info.Tenant, info.Run)
+	var run *store.Run
+	err := again(ctx, func(ctx context.Context) (err error) {
+		run, err = e.config.Store.Run(ctx, info.Tenant, info.Run)
+		return err
+	})
 	if err != nil {
 		p.mu.Lock()
 		p.awake = false

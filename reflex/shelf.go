@@ -23,7 +23,11 @@ const writeTimeout = 30 * time.Second
 
 // get returns a value and its version; store.ErrNotFound if there is none.
 func get[T any](ctx context.Context, s shelf, kind, key string) (v T, version int64, err error) {
-	r, err := s.records.Record(ctx, s.tenant, kind, key)
+	var r *store.Record
+	err = again(ctx, func(ctx context.Context) (err error) {
+		r, err = s.records.Record(ctx, s.tenant, kind, key)
+		return err
+	})
 	if err != nil {
 		return v, 0, err
 	}
@@ -45,7 +49,11 @@ func find[T any](ctx context.Context, s shelf, kind, key string) (v T, version i
 // list returns the values that a query selects.
 func list[T any](ctx context.Context, s shelf, q store.RecordQuery) ([]T, error) {
 	q.Tenant = s.tenant
-	records, err := s.records.ListRecords(ctx, &q)
+	var records []store.Record
+	err := again(ctx, func(ctx context.Context) (err error) {
+		records, err = s.records.ListRecords(ctx, &q)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -70,25 +78,41 @@ func put(kind, key string, version int64, v any) store.RecordWrite {
 // write makes the writes, with a context of its own: the end of a turn must not leave a write
 // undecided. One whose answer got lost is recognised by what it wrote.
 func (s shelf) write(ctx context.Context, writes ...store.RecordWrite) error {
-	ctx = context.WithoutCancel(ctx)
-	var err error
 	unsure := false
+	return again(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+		err := s.records.WriteRecords(ctx, s.tenant, writes)
+		if errors.Is(err, store.ErrConflict) && unsure && s.written(ctx, writes) {
+			return nil
+		}
+		unsure = true
+		return err
+	})
+}
+
+// again makes a call of a store, and repeats it when the store failed in a way that may pass.
+func again(ctx context.Context, call func(context.Context) error) error {
+	var err error
 	for _, wait := range [...]time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond} {
 		if wait > 0 {
 			time.Sleep(wait)
 		}
-		attempt, cancel := context.WithTimeout(ctx, writeTimeout)
-		err = s.records.WriteRecords(attempt, s.tenant, writes)
-		if errors.Is(err, store.ErrConflict) && unsure && s.written(attempt, writes) {
-			err = nil
-		}
-		cancel()
-		if err == nil || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrLocked) {
+		if err = call(ctx); err == nil || ctx.Err() != nil || decided(err) {
 			return err
 		}
-		unsure = true
 	}
 	return err
+}
+
+// decided reports whether an error is the store's answer, which asking again does not change.
+func decided(err error) bool {
+	for _, e := range []error{store.ErrConflict, store.ErrNotFound, store.ErrClosed, store.ErrLocked} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // written reports whether the records are as the writes leave them.

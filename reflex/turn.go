@@ -79,7 +79,11 @@ func (b *turnBook) Holder(ctx context.Context, conversation string) (uuid.UUID, 
 // after it is taken up.
 func passAlive(st store.Store, tenant string) func(context.Context, uuid.UUID) (bool, error) {
 	return func(ctx context.Context, kick uuid.UUID) (bool, error) {
-		run, err := st.Run(ctx, tenant, kick)
+		var run *store.Run
+		err := again(ctx, func(ctx context.Context) (err error) {
+			run, err = st.Run(ctx, tenant, kick)
+			return err
+		})
 		if errors.Is(err, store.ErrNotFound) {
 			return false, nil
 		}
