@@ -168,7 +168,7 @@ func (e *Engine) recap(ctx context.Context, t Thread, before int64) ([]Segment, 
 	}
 	text := "<recap>\nEarlier in this room, for context. It has been answered.\n"
 	for i := range lines {
-		text += lines[len(lines)-1-i] + "\n"
+		text += "> " + strings.ReplaceAll(lines[len(lines)-1-i], "\n", "\n> ") + "\n"
 	}
 	return Text(text + "</recap>"), nil
 }

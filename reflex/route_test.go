@@ -51,7 +51,7 @@ func TestAPromptHoldsAllThatWasSaidSinceTheLastOne(t *testing.T) {
 	receive("bob", "  ", "m2")
 	b.said(room, "second question")
 	want := "<recap>\nEarlier in this room, for context. It has been answered.\n" +
-		"Ada (id ada, user u-ada):\nfirst question\nclerk:\ndone\n</recap>" +
+		"> Ada (id ada, user u-ada):\n> first question\n> clerk:\n> done\n</recap>" +
 		"|Bob (id bob, message m1):|I think so too|Ada (id ada, user u-ada):|second question"
 	require.Equal(t, want, promptOf(b.clerk.last()))
 	b.lobby.recap = 0
