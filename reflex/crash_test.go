@@ -93,7 +93,7 @@ func (w *world) recover() {
 		defer close(served)
 		assert.NoError(w.t, w.engine.Serve(ctx))
 	}()
-	time.Sleep(time.Minute) // of the bubble: leases run out, and what is left is taken up
+	<-time.After(time.Minute) // of the bubble: leases run out, and what is left is taken up
 	cancel()
 	<-served
 	sub.Close()
