@@ -333,6 +333,14 @@ func (c *claim) broken() error {
 // recorded reports whether the store knows the run.
 func (c *claim) recorded() bool { return c.known.Load() }
 
+// openLog begins the log of the run, for those who watch it already: its first event may take a
+// while.
+func (c *claim) openLog() {
+	if bus, ok := c.bus.(interface{ Open(string, uuid.UUID) }); ok {
+		bus.Open(c.fence.Tenant, c.fence.Run)
+	}
+}
+
 // emit says something about the run, now or with the next commit.
 func (c *claim) emit(data event.Data) {
 	c.eventMu.Lock()

@@ -567,6 +567,11 @@ func (x *execution[S]) abandon(err error) {
 	defer cancel()
 	if err := x.store.Release(ctx, x.fence); err != nil {
 		x.log.ErrorContext(x.ctx, "run not released, its lease has to run out", "run", x.fence.Run, "error", err)
+		return
+	}
+	// Only then: who gives up a run for a fault of its own would be told to take it up again.
+	if errors.Is(x.err, ErrShutdown) {
+		x.r.signal(event.RunUnclaimed, x.fence.Tenant, x.fence.Run)
 	}
 }
 

@@ -29,7 +29,9 @@ type RunnerOptions[S any] struct {
 	// Default: one state_snapshot with the codec's Result.
 	Snapshot func(S) []event.Data
 
-	// Bus carries the events to observers. Default: a bus in memory.
+	// Bus carries the events to observers. Default: a bus in memory. One that is an
+	// event.Signaler also lets processes know at once what they would find out with their next
+	// heartbeat: that a run is to be cancelled, or is theirs to take up, or may begin.
 	Bus event.Bus
 	// Observer sees operations. Default: nobody.
 	Observer Observer
@@ -50,8 +52,7 @@ type RunnerOptions[S any] struct {
 	// AcceptOnly leaves the runs that are started here to other processes, whose runners of the
 	// same graph call Serve: a run is recorded, and executed as soon as one of them has room. All
 	// runs are detached then; [Run.Hold] cancels them for clients that leave, as long as this
-	// process lives. A Bus that is an event.Signaler lets the others know at once; without one
-	// they find the run with their next heartbeat.
+	// process lives.
 	AcceptOnly bool
 	// MaxTakeovers is how often a run may change hands without getting ahead: one that kills
 	// its process again and again is ended. Default: 5.
@@ -87,6 +88,7 @@ type Runner[S any] struct {
 	// nowhere is where a session begins that does not exist. Nobody changes it.
 	nowhere *head[S]
 	slots   *slots
+	signals event.Signaler // nil: nobody else would hear any
 
 	mu       sync.Mutex // guards what follows
 	local    map[runKey]*execution[S]
@@ -125,6 +127,7 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 	if o.StartAt == nil {
 		o.StartAt = Origin[S].Default
 	}
+	signals, _ := o.Bus.(event.Signaler)
 	if o.Bus == nil {
 		o.Bus = event.NewMemory(nil)
 	}
@@ -145,7 +148,7 @@ func NewRunner[S any](g *Graph[S], st store.Store, options *RunnerOptions[S]) (*
 	return &Runner[S]{
 		graph: g, store: st, opts: o, owner: newID(),
 		heads: newHeads[S](o.CachedSessions), nowhere: &head[S]{},
-		slots: newSlots(o.MaxRuns),
+		slots: newSlots(o.MaxRuns), signals: signals,
 		local: make(map[runKey]*execution[S]), turns: make(map[runKey]chan struct{}),
 		idle: make(chan struct{}), stranded: make(map[uuid.UUID]bool),
 	}, nil
@@ -195,7 +198,9 @@ func (r *Runner[S]) Cancel(ctx context.Context, tenant string, run uuid.UUID) er
 	r.mu.Unlock()
 	if x != nil {
 		x.cancel(ErrCancelled)
-	} else if r.store == nil {
+	} else if r.store != nil {
+		r.signal(event.CancelRequested, tenant, run)
+	} else {
 		return &store.NotFoundError{Resource: store.RunResource, ID: run}
 	}
 	return nil
@@ -284,22 +289,31 @@ func (r *Runner[S]) enter(x *execution[S]) error {
 	}
 	if !r.beating && r.store != nil {
 		r.beating = true
-		go r.beat()
+		ctx, cancel := context.WithCancel(context.Background())
+		if r.signals != nil {
+			go r.listen(r.signals.Signals(ctx))
+		}
+		go r.beat(cancel)
 	}
 	return nil
 }
 
 // leave is the last thing an execution does.
 func (r *Runner[S]) leave(x *execution[S]) {
+	r.signal(event.SessionIdle, x.fence.Tenant, x.session)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.local, runKey{x.fence.Tenant, x.fence.Run})
-	session := runKey{x.fence.Tenant, x.session}
+	r.endTurn(runKey{x.fence.Tenant, x.session})
+	r.rest()
+}
+
+// endTurn has those who wait for a session look at it. The caller holds mu.
+func (r *Runner[S]) endTurn(session runKey) {
 	if turn, ok := r.turns[session]; ok {
 		close(turn)
 		delete(r.turns, session)
 	}
-	r.rest()
 }
 
 // leaveAlone keeps this process from claiming a run again: it cannot go on with it.
@@ -319,7 +333,8 @@ func (r *Runner[S]) arrival() <-chan struct{} {
 	return r.arrivals
 }
 
-// turn returns a channel that is closed when a run of the session ends in this process.
+// turn returns a channel that is closed when a run of the session ends, in this process or in
+// one that signals it.
 func (r *Runner[S]) turn(session runKey) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

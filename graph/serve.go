@@ -16,7 +16,7 @@ import (
 )
 
 // Serve takes over runs that nobody advances any more, because their process died or gave them
-// up, at once and then with every heartbeat, until ctx ends. It returns nil then, and an error
+// up, at once and then with every heartbeat and signal, until ctx ends. It returns nil then, and an error
 // only if the runner has no store or is AcceptOnly.
 //
 // A detached run goes on from its last checkpoint. An attached one is ended as failed, code
@@ -34,6 +34,7 @@ func (r *Runner[S]) Serve(ctx context.Context) error {
 		defer reporting.Wait()
 		reporting.Go(func() { r.reportBacklog(ctx) })
 	}
+	unclaimed := r.unclaimed(ctx)
 	tick := time.NewTicker(r.opts.Heartbeat)
 	defer tick.Stop()
 	for {
@@ -44,6 +45,7 @@ func (r *Runner[S]) Serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-unclaimed:
 		}
 	}
 }
@@ -159,9 +161,7 @@ func (r *Runner[S]) adopt(ctx context.Context, run *store.Run) error {
 	case run.Takeovers > r.opts.MaxTakeovers:
 		x.cancel(Fail(CodePoisoned, fmt.Sprintf("it changed hands %d times without getting ahead", run.Takeovers), ErrProcessLost))
 	}
-	if bus, ok := x.bus.(interface{ Open(string, uuid.UUID) }); ok {
-		bus.Open(run.Tenant, run.ID) // for those who watch it already: its first event may take a while
-	}
+	x.openLog()
 	if err := r.enter(x); err != nil {
 		return err
 	}
@@ -313,8 +313,9 @@ func (x *execution[S]) endWaiting(o outcome) {
 }
 
 // beat renews the leases of this process's runs while there are any, and learns from the store
-// which of them are no longer its own and which are to be cancelled.
-func (r *Runner[S]) beat() {
+// which of them are no longer its own and which are to be cancelled. It calls end at its end.
+func (r *Runner[S]) beat(end func()) {
+	defer end()
 	tick := time.NewTicker(r.opts.Heartbeat)
 	defer tick.Stop()
 	renewed := time.Now()

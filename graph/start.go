@@ -326,10 +326,14 @@ func (r *Runner[S]) record(x *execution[S]) (*Run[S], error) {
 		return nil, ErrShutdown
 	}
 	// Nobody has it, so who claims it first gets epoch 1 and says that it started.
-	x.begin.Epoch, x.lease = 0, 0
+	x.begin.Owner, x.begin.Epoch, x.lease = nilID, 0, 0
 	x.dropEvents()
 	if err := x.durable(); err != nil && !errors.Is(err, errWaiting) {
 		return nil, err
 	}
+	if r.signals != nil {
+		x.openLog()
+	}
+	r.signal(event.RunUnclaimed, x.fence.Tenant, x.fence.Run)
 	return &Run[S]{r: r, tenant: x.fence.Tenant, id: x.fence.Run, session: x.session}, nil
 }
