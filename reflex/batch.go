@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -167,8 +169,9 @@ type Batches interface {
 	Expire(ctx context.Context, id string) (Batch, bool, error)
 	// MarkPresented notes the platform's id of a card; nothing happens to an unknown action.
 	MarkPresented(ctx context.Context, id, action, handle string) error
-	// Open returns the batches that are neither completed nor expired, the oldest first.
-	Open(ctx context.Context) ([]Batch, error)
+	// Open returns the batches that are neither completed nor expired, the oldest first: of a
+	// conversation, or of all if that is empty.
+	Open(ctx context.Context, conversation string) ([]Batch, error)
 }
 
 const (
@@ -185,8 +188,11 @@ type batchBook struct {
 func (b *batchBook) Create(ctx context.Context, batch Batch) error {
 	now := b.now()
 	batch.CreatedAt, batch.UpdatedAt = now, now
-	return b.write(ctx, put(batchKind, batch.ID, 0, batch), put(openKind, batch.ID, 0, batch.ID))
+	return b.write(ctx, put(batchKind, batch.ID, 0, batch), put(openKind, openKey(batch), 0, batch.ID))
 }
+
+// openKey is where an open batch is listed: with those of its conversation.
+func openKey(b Batch) string { return b.Conversation + "/" + b.ID }
 
 func (b *batchBook) Batch(ctx context.Context, id string) (Batch, error) {
 	batch, _, err := get[Batch](ctx, b.shelf, batchKind, id)
@@ -215,10 +221,10 @@ func (b *batchBook) change(ctx context.Context, id string, change func(*Batch) e
 		writes := []store.RecordWrite{put(batchKind, id, version, batch)}
 		over := batch.Status == BatchCompleted || batch.Status == BatchExpired || batch.Mode == Live && batch.Status == BatchResolved
 		if over {
-			if _, open, err := find[string](ctx, b.shelf, openKind, id); err != nil {
+			if _, open, err := find[string](ctx, b.shelf, openKind, openKey(batch)); err != nil {
 				return batch, err
 			} else if open > 0 {
-				writes = append(writes, store.RecordWrite{Kind: openKind, Key: id, Version: open, Delete: true})
+				writes = append(writes, store.RecordWrite{Kind: openKind, Key: openKey(batch), Version: open, Delete: true})
 			}
 		}
 		if err = b.write(ctx, writes...); !errors.Is(err, store.ErrConflict) {
@@ -385,12 +391,16 @@ func (b *batchBook) MarkPresented(ctx context.Context, id, action, handle string
 	return err
 }
 
-func (b *batchBook) Open(ctx context.Context) ([]Batch, error) {
+func (b *batchBook) Open(ctx context.Context, conversation string) ([]Batch, error) {
+	q := store.RecordQuery{Kind: openKind}
+	if conversation != "" {
+		q.Prefix = conversation + "/"
+	}
 	var open []Batch
-	for after := ""; ; {
-		ids, err := list[string](ctx, b.shelf, store.RecordQuery{Kind: openKind, After: after})
-		if err != nil || len(ids) == 0 {
-			return open, err
+	for {
+		ids, err := list[string](ctx, b.shelf, q)
+		if err != nil {
+			return nil, err
 		}
 		for _, id := range ids {
 			batch, err := b.Batch(ctx, id)
@@ -398,7 +408,11 @@ func (b *batchBook) Open(ctx context.Context) ([]Batch, error) {
 				return nil, err
 			}
 			open = append(open, batch)
+			q.After = openKey(batch)
 		}
-		after = ids[len(ids)-1]
+		if len(ids) == 0 {
+			slices.SortFunc(open, func(x, y Batch) int { return strings.Compare(x.ID, y.ID) }) // ids are ordered by time
+			return open, nil
+		}
 	}
 }

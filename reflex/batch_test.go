@@ -63,7 +63,7 @@ func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testin
 }
 
 func open(t *testing.T, b *bundle) []reflex.Batch {
-	all, err := b.engine.Books().Batches.Open(t.Context())
+	all, err := b.engine.Books().Batches.Open(t.Context(), "")
 	require.NoError(t, err)
 	return all
 }

@@ -81,7 +81,7 @@ func (n *runCommand) command(ctx context.Context, p *pass, s State) (_ State, _ 
 		return n.execute(ctx, t, s, c)
 	}, &graph.TaskOptions{AtMostOnce: true})
 	if errors.Is(err, graph.ErrOutcomeUnknown) {
-		done, err = commanded{Outcome: *refuse(CommandFailed, "%s", outcomeUnknown)}, nil
+		done, err = commanded{Outcome: *refuse(CommandFailed, "%s", outcomeUnknown)}, n.e.orphaned(ctx, t)
 	}
 	if err != nil {
 		return s, 0, err

@@ -151,7 +151,7 @@ func (w *world) steps() []func() (done bool, err error) {
 }
 
 func (w *world) asked() bool {
-	open, err := (w.books().Batches).Open(w.t.Context())
+	open, err := (w.books().Batches).Open(w.t.Context(), "")
 	require.NoError(w.t, err)
 	for _, b := range open {
 		if b.Status == reflex.BatchPending {
@@ -232,7 +232,7 @@ func (w *world) check() {
 		require.Len(t, w.desk.opened, 1, "a thread is opened once")
 		require.Len(t, slices.Compact(slices.Clone(w.coder.forks)), 1, "a copy may be made again, but only the same")
 	}
-	open, err := books.Batches.Open(t.Context())
+	open, err := books.Batches.Open(t.Context(), "")
 	require.NoError(t, err)
 	for _, b := range open {
 		require.NotEqual(t, reflex.BatchResuming, b.Status, "no batch stays between two states")

@@ -260,7 +260,7 @@ func (e *Engine) Serve(ctx context.Context) error {
 // again, live ones and those whose time is over expire. [Engine.Serve] begins with it; call it
 // from time to time if batches expire.
 func (e *Engine) Recover(ctx context.Context) error {
-	open, err := e.books.Batches.Open(ctx)
+	open, err := e.books.Batches.Open(ctx, "")
 	if err != nil {
 		return err
 	}

@@ -68,16 +68,17 @@ type (
 	}
 )
 
-// newGraph makes the graph of an engine. Its names are stored with every pass. No node is
-// repeatable as the runner means it, for each publishes what it does; what a node must not do twice
-// is a task in it, or has an id by which the store knows it.
+// newGraph makes the graph of an engine. Its names are stored with every pass. Route and Summon only
+// read, so they are done again from the checkpoint before them. What the others must not do twice is a
+// task in them, or has an id by which the store knows it again.
 func newGraph(e *Engine) (*graph.Graph[State], error) {
+	reads := &graph.NodeOptions{Repeatable: true}
 	return graph.New("reflex",
 		graph.Node("awake", &intake{e: e}),
-		graph.Node("route", &router{e: e}),
+		graph.Node("route", &router{e: e}, reads),
 		graph.Node("react", &runAgent{e: e}),
 		graph.Node("command", &runCommand{e: e}),
-		graph.Node("summon", &handoff{e: e}),
+		graph.Node("summon", &handoff{e: e}, reads),
 		graph.Node("scheme", &privateHandoff{e: e}),
 		graph.Node("teleport", &relocate{e: e}),
 		graph.Node("resume_deferred", &resumeDeferred{e: e}),

@@ -368,3 +368,53 @@ func TestASendToDirectMessagesIsHeardOnlyThere(t *testing.T) {
 	}
 	require.Equal(t, []string{"message_sent"}, there)
 }
+
+func TestAMoveThatFailsAfterItsThreadWasOpenedSaysSoThereAndNowhereElse(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.fork = errors.New("disk full")
+	b.clerk.then(moves(reflex.RelocateRequest{Channel: "desk", Hint: "h", Resume: true}))
+	_, err := b.say(dm("lobby", "ada"), "go")
+	require.ErrorIs(t, err, b.clerk.fork)
+	to := reflex.Address{Channel: "desk", Type: reflex.Group, Chat: "home", Thread: "t1"}
+	require.Equal(t, []string{"system clerk: Nothing moved here: the work goes on where it was."}, b.told(to))
+	require.Equal(t, []string{"inbound Ada: go"}, b.told(dm("lobby", "ada")))
+	require.Empty(t, b.owners(to))
+	require.Len(t, b.clerk.requests(), 1)
+}
+
+func TestAMoveInPlaceTakesUpAProject(t *testing.T) {
+	t.Parallel()
+	project := t.TempDir()
+	spaces, err := reflex.NewDirectories(t.TempDir(), map[string]string{"site": project, "other": project})
+	require.NoError(t, err)
+	b := newBundle(t, func(c *reflex.Config) { c.Workspaces = spaces })
+	at := thread("lobby", "t", "ada")
+	b.clerk.then(moves(reflex.RelocateRequest{InPlace: true, Project: "site", Resume: true}), replies("at it"))
+	o := b.said(at, "work on the site")
+	require.Equal(t, "at it", o.Text())
+	require.Equal(t, at.ID(), o.Thread)
+	require.Empty(t, b.clerk.forks)
+	require.Empty(t, b.lobby.opened)
+	require.Equal(t, "site", b.clerk.last().Thread.Project)
+	b.clerk.then(moves(reflex.RelocateRequest{InPlace: true, Project: "other"}))
+	_, err = b.say(at, "now the other")
+	require.ErrorIs(t, err, reflex.ErrThreadChanged, "a thread is bound to a project once")
+	b.clerk.then(moves(reflex.RelocateRequest{InPlace: true}))
+	_, err = b.say(at, "nowhere")
+	require.ErrorIs(t, err, reflex.ErrNothingMoved)
+}
+
+func TestTheSurfaceThatAPassLandedOnIsBusyToo(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	private := dm("lobby", "ada")
+	b.clerk.then(schemes(reflex.PrivateHandoffDecision{Brief: "b", Hint: "h"}), func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
+		_, err := b.say(private, "me too")
+		require.ErrorIs(t, err, reflex.ErrBusy)
+		return reflex.RunResult{}, nil
+	}, replies("ok"))
+	b.said(group("lobby", "team", "ada"), "go")
+	require.Equal(t, "ok", b.said(private, "now").Text())
+	require.Contains(t, promptOf(b.clerk.last()), "me too")
+}

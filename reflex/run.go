@@ -91,6 +91,7 @@ func (n *runAgent) turn(ctx context.Context, p *pass, s State) (_ State, _ way, 
 	}, &graph.TaskOptions{AtMostOnce: true})
 	if errors.Is(err, graph.ErrOutcomeUnknown) {
 		err = fmt.Errorf("%w: %s in %s: %w", ErrInterrupted, a.ID(), t.thread.ID, err)
+		err = errors.Join(err, n.e.orphaned(ctx, t))
 	}
 	if err != nil {
 		return s, 0, err
@@ -180,12 +181,17 @@ func (e *Engine) recordHandoff(ctx context.Context, p *pass, s State, t *turnOf)
 // supersede ends the batches that wait for answers in the conversation: a new prompt takes their
 // place.
 func (e *Engine) supersede(ctx context.Context, t *turnOf) error {
-	open, err := e.books.Batches.Open(ctx)
+	return e.expireAll(ctx, t, func(b Batch) bool { return b.Kick != t.p.kick })
+}
+
+// expireAll ends those of the conversation's pending batches that are to end, and says so.
+func (e *Engine) expireAll(ctx context.Context, t *turnOf, which func(Batch) bool) error {
+	open, err := e.books.Batches.Open(ctx, t.conversation.ID)
 	if err != nil {
 		return err
 	}
 	for _, b := range open {
-		if b.Conversation != t.conversation.ID || b.Status != BatchPending || b.Kick == t.p.kick {
+		if b.Status != BatchPending || !which(b) {
 			continue
 		}
 		b, expired, err := e.books.Batches.Expire(ctx, b.ID)
@@ -197,6 +203,11 @@ func (e *Engine) supersede(ctx context.Context, t *turnOf) error {
 		}
 	}
 	return nil
+}
+
+// orphaned ends the batches that a run waited for in a process that died.
+func (e *Engine) orphaned(ctx context.Context, t *turnOf) error {
+	return e.expireAll(ctx, t, func(b Batch) bool { return b.Mode == Live && b.Kick == t.p.kick && !e.waits(b.ID) })
 }
 
 // request is what the agent runs on.

@@ -60,9 +60,25 @@ func (n *relocate) move(ctx context.Context, p *pass, s State) (State, bool, err
 		return s, false, err
 	}
 	if s, err = n.carry(ctx, s, j, origin); err != nil {
-		return s, false, err
+		return s, false, errors.Join(err, n.strand(ctx, j))
 	}
 	return n.arrive(ctx, s, j)
+}
+
+// strand says in a thread that was opened for nothing that nothing came of it.
+func (n *relocate) strand(ctx context.Context, j *journey) error {
+	if ctx.Err() != nil || j.to.ID == "" || j.to.ID == j.from.ID {
+		return nil
+	}
+	line := Text("Nothing moved here: the work goes on where it was.")
+	row, err := n.e.books.Ledger.Append(ctx, Row{
+		ID: RowID{Surface: j.to.Surface()}, Kind: SystemRow, Thread: j.to.ID, Agent: j.agent.ID(), Segments: line,
+		Delivery: j.key + "/stranded", Bound: &Binding{},
+	})
+	if err == nil {
+		j.p.publish(spotOf(j.to), Opened{Line: line, Row: row.ID})
+	}
+	return err
 }
 
 // carry opens the place and brings everything there.

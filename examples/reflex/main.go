@@ -82,7 +82,7 @@ func (o *office) enter(ctx context.Context, line string) error {
 
 // answerLast decides everything that was asked last.
 func (o *office) answerLast(ctx context.Context, v reflex.Verdict) error {
-	open, err := o.engine.Books().Batches.Open(ctx)
+	open, err := o.engine.Books().Batches.Open(ctx, "")
 	if err != nil {
 		return err
 	}
