@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
@@ -338,4 +339,24 @@ func TestABatchWhoseConversationIsGoneIsOrphaned(t *testing.T) {
 	_, err := b.kick(answer(batch, ada))
 	require.ErrorIs(t, err, reflex.ErrBatchOrphaned)
 	require.Len(t, b.clerk.requests(), 1)
+}
+
+func TestAnAnswerGivenTheMomentItIsAskedReachesTheRun(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(pauses(approval))
+	b.engine.Bus().Tap(func(e reflex.Event) {
+		asked, ok := e.Data.(reflex.BatchAsked)
+		if !ok {
+			return
+		}
+		o, err := b.kick(answer(b.batch(asked.Batch), ada))
+		assert.NoError(t, err)
+		assert.Equal(t, reflex.AnsweredOutcome, o.Kind)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	o, err := b.engine.Say(ctx, dm("lobby", "ada"), inbound("ada", "pay"))
+	require.NoError(t, err)
+	require.Equal(t, "pay: approved\n", o.Text())
 }

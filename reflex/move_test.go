@@ -418,3 +418,16 @@ func TestTheSurfaceThatAPassLandedOnIsBusyToo(t *testing.T) {
 	require.Equal(t, "ok", b.said(private, "now").Text())
 	require.Contains(t, promptOf(b.clerk.last()), "me too")
 }
+
+func TestAMoveInPlaceInAGroupOwnsNothing(t *testing.T) {
+	t.Parallel()
+	for _, resume := range []bool{true, false} {
+		spaces, err := reflex.NewDirectories(t.TempDir(), map[string]string{"site": t.TempDir()})
+		require.NoError(t, err)
+		b := newBundle(t, func(c *reflex.Config) { c.Workspaces = spaces })
+		room := group("lobby", "team", "ada")
+		b.clerk.then(moves(reflex.RelocateRequest{InPlace: true, Project: "site", Resume: resume}), replies("at it"))
+		b.said(room, "work on the site")
+		require.Empty(t, b.owners(room))
+	}
+}
