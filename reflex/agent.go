@@ -15,7 +15,8 @@ import (
 
 // Agent is something that works in conversations: in this process, or a runtime that it drives.
 // An agent may also be a [Forker], a [Commander] or an [Importer], and have Serve(ctx) error, which
-// [Engine.Serve] then calls.
+// [Engine.Serve] then calls. One that has Uncontrolled() bool, and says so, gets no session to steer
+// its turns with.
 type Agent interface {
 	// ID names the agent. It is data: conversations and hand-overs name it.
 	ID() string
@@ -53,7 +54,8 @@ type RunRequest struct {
 	// Prompt is what is said to the agent. It is empty if Results answer what it asked.
 	Prompt  []Segment
 	Results DeferredResults
-	// Session is what the agent's control tools act on; nil if they are off. Context has it too.
+	// Session is what the agent's control tools act on; nil if they are off. An agent that runs
+	// such tools passes it to them with [WithSession].
 	Session *TurnSession
 	// Suspender takes what the run cannot settle itself.
 	Suspender Suspender

@@ -315,8 +315,12 @@ func (b *batchBook) Claim(ctx context.Context, id string, kick uuid.UUID) (Batch
 				return errSame
 			}
 			// The pass that resumes holds the batch as long as it has not ended.
-			if alive, err := b.alive(ctx, batch.Resumer); err != nil || alive {
-				return cmpErr(err, errSame)
+			alive, err := b.alive(ctx, batch.Resumer)
+			if err != nil {
+				return err
+			}
+			if alive {
+				return errSame
 			}
 		default:
 			return errSame
@@ -327,16 +331,6 @@ func (b *batchBook) Claim(ctx context.Context, id string, kick uuid.UUID) (Batch
 		return nil
 	})
 	return batch, claimed && err == nil, err
-}
-
-// cmpErr returns the first error that is one.
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (b *batchBook) Complete(ctx context.Context, id string, kick uuid.UUID) error {

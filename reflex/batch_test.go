@@ -20,7 +20,7 @@ func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testin
 	room := dm("lobby", "ada")
 	b.clerk.then(suspends(approval, question), replies("thank you"))
 	o := b.said(room, "pay")
-	require.Equal(t, reflex.SuspendedOutcome, o.Kind)
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind)
 	require.Equal(t, []reflex.DeferredCall{approval, question}, o.Requests)
 	batch := b.batch(o.Batch)
 	require.Equal(t, reflex.BatchPending, batch.Status)
@@ -36,7 +36,7 @@ func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testin
 	part := reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID, Responder: ada, Answers: map[string]string{batch.Actions[1].ID: "red"}}}
 	o, err := b.kick(part)
 	require.NoError(t, err)
-	require.Equal(t, reflex.SuspendedOutcome, o.Kind)
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind)
 	require.Equal(t, batch.ID, o.Batch)
 	require.Equal(t, "reflex_awake reflex_asleep", kinds(b.heard()))
 
@@ -57,7 +57,7 @@ func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testin
 
 	o, err = b.kick(answer(batch, ada))
 	require.NoError(t, err)
-	require.Equal(t, reflex.ResultOutcome, o.Kind)
+	require.Equal(t, reflex.OutcomeResult, o.Kind)
 	require.Equal(t, []string{"awake", "resume_deferred"}, o.Path, "it was resumed before")
 	require.Len(t, b.clerk.requests(), 2)
 	require.Empty(t, open(t, b))
@@ -158,7 +158,7 @@ func TestARunThatFailsToResumeMayBeTriedAgain(t *testing.T) {
 	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
 	o, err := b.kick(reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID}})
 	require.NoError(t, err)
-	require.Equal(t, reflex.SuspendedOutcome, o.Kind, "it asks something else")
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind, "it asks something else")
 	require.Equal(t, reflex.BatchCompleted, b.batch(batch.ID).Status, "and is done with the first")
 	require.Equal(t, 2, b.batch(batch.ID).Attempts)
 	require.NotEqual(t, batch.ID, o.Batch)
@@ -224,11 +224,11 @@ func TestALiveAnswerReachesTheRunAndNeverStartsOne(t *testing.T) {
 	part := reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID, Responder: ada, Answers: map[string]string{batch.Actions[1].ID: "red"}}}
 	o, err := b.kick(part)
 	require.NoError(t, err)
-	require.Equal(t, reflex.SuspendedOutcome, o.Kind, "a part does not wake the run")
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind, "a part does not wake the run")
 	require.True(t, b.engine.Waits(batch.ID))
 	o, err = b.kick(answer(batch, ada)) // the surface is awake, and waits for just this
 	require.NoError(t, err)
-	require.Equal(t, reflex.AnsweredOutcome, o.Kind)
+	require.Equal(t, reflex.OutcomeAnswered, o.Kind)
 	require.Equal(t, "pay: approved\nRed or blue?\nred\nWhy?\nanswer 2\n", (<-done).Text())
 	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
 	require.False(t, b.engine.Waits(batch.ID))
@@ -257,7 +257,7 @@ func TestSeveralLiveBatchesAreAnsweredInAnyOrder(t *testing.T) {
 		_, err := b.kick(answer(batches[len(batches)-1-i], ada))
 		require.NoError(t, err)
 	}
-	require.Equal(t, reflex.ResultOutcome, (<-done).Kind)
+	require.Equal(t, reflex.OutcomeResult, (<-done).Kind)
 }
 
 func TestALiveBatchEndsWithItsRun(t *testing.T) {
@@ -352,7 +352,7 @@ func TestAnAnswerGivenTheMomentItIsAskedReachesTheRun(t *testing.T) {
 		}
 		o, err := b.kick(answer(b.batch(asked.Batch), ada))
 		assert.NoError(t, err)
-		assert.Equal(t, reflex.AnsweredOutcome, o.Kind)
+		assert.Equal(t, reflex.OutcomeAnswered, o.Kind)
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

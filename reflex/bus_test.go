@@ -239,7 +239,7 @@ func TestAnEventHasOneShapeOnTheWire(t *testing.T) {
 	kick := uuid.MustParse("0199d8a4-0000-7000-8000-000000000002")
 	for kind, data := range map[string]reflex.Data{
 		"reflex_awake":         reflex.ReflexAwake{Signal: "message"},
-		"reflex_asleep":        reflex.ReflexAsleep{Outcome: reflex.ResultOutcome},
+		"reflex_asleep":        reflex.ReflexAsleep{Outcome: reflex.OutcomeResult},
 		"text_message_content": reflex.AgentEvent{Data: event.TextMessageContent{Delta: "x"}},
 		"extension":            reflex.Extension{Name: "link", Value: json.RawMessage(`{"url":"x"}`)},
 	} {

@@ -57,7 +57,7 @@ func TestACommandIsDispatchedAtMostOnceForItsDelivery(t *testing.T) {
 	for range 2 {
 		o, err := b.kick(signal)
 		require.NoError(t, err)
-		require.Equal(t, reflex.CommandOutcomeIs, o.Kind)
+		require.Equal(t, reflex.OutcomeCommand, o.Kind)
 		require.Equal(t, &reflex.CommandOutcome{Status: reflex.CommandDone, Text: "all is well"}, o.Command)
 		require.Nil(t, o.Decision)
 		require.Equal(t, []string{"awake", "command"}, o.Path)
@@ -227,7 +227,7 @@ func TestACommandThatStartsWorkIsFollowedAndNotRunAgain(t *testing.T) {
 		works(a, suspends(approval))
 		o, err := b.kick(signal)
 		require.NoError(t, err)
-		require.Equal(t, reflex.SuspendedOutcome, o.Kind)
+		require.Equal(t, reflex.OutcomeSuspended, o.Kind)
 		require.Equal(t, "clerk", o.Decision.Agent)
 		o, err = b.kick(answer(b.batch(o.Batch), ada))
 		require.NoError(t, err)

@@ -92,7 +92,7 @@ func (n *runCommand) command(ctx context.Context, p *pass, s State) (_ State, _ 
 // refused ends the pass with a command that was not carried out, now.
 func (n *runCommand) refused(p *pass, s State, o *CommandOutcome) (State, way, error) {
 	p.publish(n.e.commandSpot(s), CommandFeedback{Command: s.Command.Command.String(), Outcome: *o})
-	return p.ends(s, Outcome{Kind: CommandOutcomeIs, Command: o}), toDone, nil
+	return p.ends(s, Outcome{Kind: OutcomeCommand, Command: o}), toDone, nil
 }
 
 func (e *Engine) commandSpot(s State) Spot { return e.spot(s.Source, s.Thread) }
@@ -260,7 +260,7 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 	case reply.Run == nil:
 		return commanded{Outcome: CommandOutcome{Status: CommandDone, Text: reply.Text}}, nil
 	}
-	r, err := n.e.drive(WithSession(ctx, t.session), t, nil, reply.Run)
+	r, err := n.e.drive(ctx, t, nil, reply.Run)
 	if err != nil {
 		text := "the command failed"
 		if ctx.Err() != nil {
@@ -293,14 +293,14 @@ func (n *runCommand) settle(ctx context.Context, t *turnOf, s State, c CommandSi
 	}
 	if !done.Ran {
 		t.p.publish(t.at, CommandFeedback{Command: c.Command.String(), Outcome: done.Outcome})
-		return t.ends(s, Outcome{Kind: CommandOutcomeIs, Command: &done.Outcome}), toDone, nil
+		return t.ends(s, Outcome{Kind: OutcomeCommand, Command: &done.Outcome}), toDone, nil
 	}
 	s.Profile = t.session.profile
 	s, way, err := n.e.settle(ctx, t, s, done.Report)
 	s.Command = nil
 	if err == nil && way == toDone {
 		o := *s.Outcome
-		o.Kind, o.Command = CommandOutcomeIs, &done.Outcome
+		o.Kind, o.Command = OutcomeCommand, &done.Outcome
 		s = t.ends(s, o)
 	}
 	return s, way, err

@@ -34,7 +34,8 @@ type world struct {
 	faulty      *graphtest.Faulty
 	stop        func()
 	batch       string
-	interrupted int // passes that ended because their process died while an agent ran
+	restart     func() store.Store // nil: the store outlives the process
+	interrupted int                // passes that ended because their process died while an agent ran
 }
 
 func newWorld(t *testing.T, st store.Store) *world {
@@ -85,6 +86,9 @@ func (w *world) begin(n int, fault graphtest.Fault) {
 // recover begins a sound process and lets it take up what is left.
 func (w *world) recover() {
 	w.stop()
+	if w.restart != nil {
+		w.store = w.restart()
+	}
 	w.begin(0, "")
 	ctx, cancel := context.WithCancel(w.t.Context())
 	served := make(chan struct{})
@@ -270,6 +274,43 @@ func TestAPassSurvivesACrashAtEveryStoreCall(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAPassSurvivesADeathAtEveryStoreCallOnSQLite(t *testing.T) {
+	t.Parallel()
+	play := func(t *testing.T, n int, fault graphtest.Fault) (calls []string) {
+		path := filepath.Join(t.TempDir(), "reflex.db")
+		open := func() *sqlite.Store {
+			st, err := sqlite.Open(path, &sqlite.Options{Synchronous: sqlite.Normal})
+			require.NoError(t, err)
+			return st
+		}
+		inBubble(t, func(t *testing.T) {
+			st := open()
+			w := newWorld(t, st)
+			w.restart = func() store.Store {
+				require.NoError(t, st.Close())
+				st = open()
+				return st
+			}
+			calls = w.play(n, fault)
+			w.stop()
+			require.NoError(t, st.Close())
+		})
+		return calls
+	}
+	calls := play(t, 0, "")
+	step := 3
+	if testing.Short() {
+		step = 17
+	}
+	for n := 1; n <= len(calls); n += step {
+		for _, fault := range []graphtest.Fault{graphtest.DeathBefore, graphtest.DeathAfter} {
+			if !t.Run(fmt.Sprint(fault, " ", n, " ", calls[n-1]), func(t *testing.T) { play(t, n, fault) }) {
+				return
+			}
+		}
 	}
 }
 

@@ -250,15 +250,29 @@ func (e *Engine) Serve(ctx context.Context) error {
 			})
 		}
 	}
-	if err := e.Recover(ctx); err != nil && ctx.Err() == nil {
-		e.config.Logger.ErrorContext(ctx, "batches not recovered", "error", err)
-	}
+	all.Go(func() {
+		tick := time.NewTicker(recoverEvery)
+		defer tick.Stop()
+		for {
+			if err := e.Recover(ctx); err != nil && ctx.Err() == nil {
+				e.config.Logger.ErrorContext(ctx, "batches not recovered", "error", err)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 	return e.runner.Serve(ctx)
 }
 
+// recoverEvery is the time between two looks at the batches that are open.
+const recoverEvery = time.Minute
+
 // Recover brings batches in order whose process died: those that were being resumed can be resumed
-// again, live ones and those whose time is over expire. [Engine.Serve] begins with it; call it
-// from time to time if batches expire.
+// again, live ones and those whose time is over expire. [Engine.Serve] does it at once and then every
+// minute.
 func (e *Engine) Recover(ctx context.Context) error {
 	open, err := e.books.Batches.Open(ctx, "")
 	if err != nil {

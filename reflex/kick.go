@@ -186,7 +186,7 @@ func (e *Engine) wait(ctx context.Context, run *graph.Run[State]) (Outcome, erro
 }
 
 func outcomeOf(kick uuid.UUID, s State, err error) (Outcome, error) {
-	o := Outcome{Kind: ErrorOutcome}
+	o := Outcome{Kind: OutcomeError}
 	if err == nil && s.Outcome != nil {
 		o = *s.Outcome
 	} else if err == nil {
@@ -235,14 +235,14 @@ func (e *Engine) asked(ctx context.Context, signal Signal) (Spot, *Outcome, erro
 
 func (e *Engine) askedMessage(ctx context.Context, s MessageSignal) (Spot, *Outcome, error) {
 	if len(s.Messages) == 0 {
-		return Spot{}, &Outcome{Kind: ResultOutcome}, nil
+		return Spot{}, &Outcome{Kind: OutcomeResult}, nil
 	}
 	said := false
 	for _, m := range s.Messages {
 		said = said || !blank(m.Segments)
 	}
 	if !said && s.Trigger.IsZero() {
-		return Spot{}, &Outcome{Kind: ResultOutcome, Target: Place{Address: s.Address, Mode: Main}}, nil
+		return Spot{}, &Outcome{Kind: OutcomeResult, Target: Place{Address: s.Address, Mode: Main}}, nil
 	}
 	t := threadAt(s.Address)
 	if !s.Trigger.IsZero() && s.Trigger.Surface != t.Surface() {
@@ -296,12 +296,12 @@ func (e *Engine) answerLive(ctx context.Context, a BatchAnswer) (*Outcome, error
 		return nil, err
 	}
 	if b.Status != BatchResolved {
-		return &Outcome{Kind: SuspendedOutcome, Kick: b.Kick, Target: b.Target, Batch: b.ID, Requests: b.Calls}, nil
+		return &Outcome{Kind: OutcomeSuspended, Kick: b.Kick, Target: b.Target, Batch: b.ID, Requests: b.Calls}, nil
 	}
 	if waiter := e.unwait(b.ID); waiter != nil {
 		waiter <- b
 	}
-	return &Outcome{Kind: AnsweredOutcome, Kick: b.Kick, Target: b.Target, Batch: b.ID}, nil
+	return &Outcome{Kind: OutcomeAnswered, Kick: b.Kick, Target: b.Target, Batch: b.ID}, nil
 }
 
 // unwait takes the waiter of a batch out of the registry; nil if there is none.

@@ -54,7 +54,7 @@ func TestASchemeThatNoPlatformOpensLeavesTheTurnInPlace(t *testing.T) {
 	b.clerk.then(schemes(reflex.PrivateHandoffDecision{Brief: "b", Hint: "h"}))
 	o := b.said(room, "go")
 	require.Equal(t, []string{"awake", "route", "react", "scheme"}, o.Path)
-	require.Equal(t, reflex.ResultOutcome, o.Kind)
+	require.Equal(t, reflex.OutcomeResult, o.Kind)
 	require.Nil(t, o.Decision)
 	require.Equal(t, room, o.Target.Address)
 	require.Len(t, b.clerk.requests(), 1)
@@ -209,7 +209,7 @@ func TestAConsoleMovesAThread(t *testing.T) {
 	b := newBundle(t)
 	at := thread("lobby", "t", "ada")
 	b.said(at, "hi")
-	move := reflex.ThreadSignal{Thread: at.ID(), Agent: "clerk", Profile: ada, Source: at, Teleport: &reflex.RelocateRequest{Channel: "desk", Hint: "h", Prompt: reflex.Text("go on here")}}
+	move := reflex.ThreadSignal{Thread: at.ID(), Agent: "clerk", Profile: ada, Teleport: &reflex.RelocateRequest{Channel: "desk", Hint: "h", Prompt: reflex.Text("go on here")}}
 	o, err := b.kick(move)
 	require.NoError(t, err)
 	require.Equal(t, []string{"awake", "teleport", "react"}, o.Path)

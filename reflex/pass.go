@@ -105,7 +105,7 @@ func (p *pass) endRun(how string) {
 	}
 }
 
-// Observe is how the engine learns that a run of the graph has ended, whoever started it.
+// observe is how the engine learns that a run of the graph has ended, whoever started it.
 func (e *Engine) observe(ctx context.Context, op graph.Operation) (context.Context, func(graph.Outcome)) {
 	end := func(graph.Outcome) {}
 	if e.config.Observer != nil {
@@ -132,7 +132,7 @@ func (e *Engine) sleep(kick uuid.UUID, err error) {
 	p.endRun("failed")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	how := ErrorOutcome
+	how := OutcomeError
 	if err == nil && p.outcome != nil {
 		how = p.outcome.Kind
 	}

@@ -2,10 +2,13 @@ package reflex_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/graph/graphtest"
@@ -149,4 +152,73 @@ func TestAnEngineSaysAllThatIsWrongWithItsConfiguration(t *testing.T) {
 	}
 	_, err = reflex.New(reflex.Config{Store: struct{ *graphtest.Faulty }{nil}, Channels: []reflex.Channel{newChat("a")}, Agents: []reflex.Agent{newFake("x")}})
 	require.NoError(t, err, "a store that has records by a wrapper")
+}
+
+// uncontrolled is an agent whose turns it does not steer.
+type uncontrolled struct{ *fake }
+
+func (uncontrolled) Uncontrolled() bool { return true }
+
+func TestAnAgentMayHaveNoControlOfItsTurns(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.config.Agents = []reflex.Agent{uncontrolled{b.clerk}, b.coder}
+	b.open()
+	b.said(dm("lobby", "ada"), "go")
+	require.Nil(t, b.clerk.last().Session)
+	require.Nil(t, reflex.SessionFrom(reflex.WithSession(t.Context(), nil)))
+}
+
+// closing is an agent that says when its stream is closed.
+type closing struct {
+	*fake
+	closed func(conversation string)
+}
+
+func (a *closing) Run(ctx context.Context, r *reflex.RunRequest) iter.Seq2[reflex.Progress, error] {
+	run := a.fake.Run(ctx, r)
+	return func(yield func(reflex.Progress, error) bool) {
+		defer a.closed(r.Conversation.ID)
+		run(yield)
+	}
+}
+
+func TestTheStreamOfAnAgentIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]turn{"done": replies("ok"), "failed": fails(context.DeadlineExceeded)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBundle(t)
+			var holders []uuid.UUID
+			b.config.Agents = []reflex.Agent{&closing{fake: b.clerk, closed: func(conversation string) {
+				holder, err := b.engine.Books().Turns.Holder(context.Background(), conversation)
+				assert.NoError(t, err)
+				holders = append(holders, holder)
+			}}, b.coder}
+			b.open()
+			b.clerk.then(do)
+			_, _ = b.say(dm("lobby", "ada"), "go")
+			require.Len(t, holders, 1)
+			require.NotEqual(t, uuid.Nil, holders[0])
+			b.freeTurns()
+		})
+	}
+}
+
+func TestServingExpiresBatchesWhoseTimeIsOver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		b := newBundle(t, func(c *reflex.Config) { c.BatchLife = time.Hour })
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- b.engine.Serve(ctx) }()
+		b.clerk.then(suspends(approval))
+		batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+		<-time.After(59 * time.Minute)
+		require.Equal(t, reflex.BatchPending, b.batch(batch.ID).Status)
+		<-time.After(2 * time.Minute)
+		require.Equal(t, reflex.BatchExpired, b.batch(batch.ID).Status)
+		cancel()
+		require.NoError(t, <-served)
+	})
 }

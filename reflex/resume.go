@@ -27,14 +27,14 @@ func (n *resumeDeferred) Run(ctx context.Context, s State) (State, graph.Next[re
 		return s, none, coded(err)
 	}
 	if b.Status == BatchPending {
-		return p.ends(s, Outcome{Kind: SuspendedOutcome, Batch: b.ID, Requests: b.Calls}), n.Deferred.Next(), nil
+		return p.ends(s, Outcome{Kind: OutcomeSuspended, Batch: b.ID, Requests: b.Calls}), n.Deferred.Next(), nil
 	}
 	b, ours, err := n.e.books.Batches.Claim(ctx, b.ID, p.kick)
 	if err != nil {
 		return s, none, coded(err)
 	}
 	if !ours {
-		return p.ends(s, Outcome{Kind: ResultOutcome, Batch: b.ID}), n.Done.Next(), nil
+		return p.ends(s, Outcome{Kind: OutcomeResult, Batch: b.ID}), n.Done.Next(), nil
 	}
 	t, err := n.e.books.Threads.Thread(ctx, s.Thread)
 	if err != nil {

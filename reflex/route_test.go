@@ -197,7 +197,7 @@ func TestAGroupsMainSurfaceIsNeverOwned(t *testing.T) {
 	require.Empty(t, b.owners(room))
 	// A console that asks for it is refused too.
 	thread := b.clerk.last().Thread
-	_, err := b.kick(reflex.ThreadSignal{Thread: thread.ID, Profile: ada, Source: room, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "b"}})
+	_, err := b.kick(reflex.ThreadSignal{Thread: thread.ID, Profile: ada, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "b"}})
 	require.ErrorIs(t, err, reflex.ErrNotHere)
 	require.Empty(t, b.owners(room))
 	require.Empty(t, b.coder.requests())
@@ -243,15 +243,15 @@ func TestAConsoleHandsAThreadOver(t *testing.T) {
 	at := thread("lobby", "t", "ada")
 	b.said(at, "hi")
 	b.heard()
-	o, err := b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "clerk", Profile: ada, Source: at, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "take over"}})
+	o, err := b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "clerk", Profile: ada, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "take over"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"awake", "summon", "react"}, o.Path)
 	require.Equal(t, "take over", promptOf(b.coder.last()))
 	require.Equal(t, []string{"clerk", "coder"}, b.owners(at))
 	require.Equal(t, "reflex_awake gateway run_started text_message_content run_result run_ended reflex_asleep", kinds(b.heard()))
-	_, err = b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "clerk", Profile: ada, Source: at, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "again"}})
+	_, err = b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "clerk", Profile: ada, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "again"}})
 	require.ErrorIs(t, err, reflex.ErrThreadChanged)
 	elsewhere := dm("lobby", "bob")
-	_, err = b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "coder", Profile: ada, Source: at, Summon: &reflex.HandoffDecision{Agent: "clerk", Brief: "x", Destination: &elsewhere}})
+	_, err = b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "coder", Profile: ada, Summon: &reflex.HandoffDecision{Agent: "clerk", Brief: "x", Destination: &elsewhere}})
 	require.ErrorIs(t, err, reflex.ErrNotHere)
 }

@@ -87,7 +87,7 @@ func (n *runAgent) turn(ctx context.Context, p *pass, s State) (_ State, _ way, 
 		}
 	}
 	r, err := graph.Task(ctx, "run", func(ctx context.Context) (report, error) {
-		return n.e.drive(ctx, t, s.Rows, a.Run(WithSession(ctx, t.session), t.request(s)))
+		return n.e.drive(ctx, t, s.Rows, a.Run(ctx, t.request(s)))
 	}, &graph.TaskOptions{AtMostOnce: true})
 	if errors.Is(err, graph.ErrOutcomeUnknown) {
 		err = fmt.Errorf("%w: %s in %s: %w", ErrInterrupted, a.ID(), t.thread.ID, err)
@@ -226,6 +226,9 @@ func (t *turnOf) request(s State) *RunRequest {
 	if s.Decision != nil {
 		r.Effort = s.Decision.Effort
 	}
+	if a, ok := t.agent.(interface{ Uncontrolled() bool }); ok && a.Uncontrolled() {
+		r.Session = nil
+	}
 	switch {
 	case len(s.Results) > 0:
 	case s.Decision != nil && s.Decision.Brief != "":
@@ -363,9 +366,9 @@ func (e *Engine) decide(s State, t *turnOf, r report, row RowID) (State, way, er
 		s.Request = move
 		return s, toTeleport, nil
 	case r.Batch != "":
-		return t.ends(s, Outcome{Kind: SuspendedOutcome, Batch: r.Batch, Requests: r.Calls, Output: r.Result.Output, Row: row}), toDeferred, nil
+		return t.ends(s, Outcome{Kind: OutcomeSuspended, Batch: r.Batch, Requests: r.Calls, Output: r.Result.Output, Row: row}), toDeferred, nil
 	}
-	return t.ends(s, Outcome{Kind: ResultOutcome, Output: r.Result.Output, Row: row}), toDone, nil
+	return t.ends(s, Outcome{Kind: OutcomeResult, Output: r.Result.Output, Row: row}), toDone, nil
 }
 
 func (t *turnOf) ends(s State, o Outcome) State { return t.p.ends(s, o) }

@@ -21,7 +21,7 @@ func (n *privateHandoff) Run(ctx context.Context, s State) (State, graph.Next[pr
 	}
 	if !opened {
 		s.Decision, s.Pending, s.Private, s.Target = nil, nil, nil, s.Source
-		return p.ends(s, Outcome{Kind: ResultOutcome}), n.Done.Next(), nil
+		return p.ends(s, Outcome{Kind: OutcomeResult}), n.Done.Next(), nil
 	}
 	return s, n.React.Next(), nil
 }

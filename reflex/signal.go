@@ -46,7 +46,6 @@ type ThreadSignal struct {
 	Thread   string           `json:"thread"`
 	Agent    string           `json:"agent"` // that is expected to own it
 	Profile  Profile          `json:"profile"`
-	Source   Address          `json:"source"`
 	Summon   *HandoffDecision `json:"summon,omitempty"`
 	Teleport *RelocateRequest `json:"teleport,omitempty"`
 }

@@ -63,11 +63,11 @@ type Selection struct {
 type OutcomeKind string
 
 const (
-	ResultOutcome    OutcomeKind = "result"    // the work is done, or there was none
-	SuspendedOutcome OutcomeKind = "suspended" // people are asked
-	CommandOutcomeIs OutcomeKind = "command"   // a command ended
-	AnsweredOutcome  OutcomeKind = "answered"  // a live run got its answer; there was no pass
-	ErrorOutcome     OutcomeKind = "error"
+	OutcomeResult    OutcomeKind = "result"    // the work is done, or there was none
+	OutcomeSuspended OutcomeKind = "suspended" // people are asked
+	OutcomeCommand   OutcomeKind = "command"   // a command ended
+	OutcomeAnswered  OutcomeKind = "answered"  // a live run got its answer; there was no pass
+	OutcomeError     OutcomeKind = "error"
 )
 
 // Outcome is what became of a kick.

@@ -244,7 +244,7 @@ func (n *relocate) arrive(ctx context.Context, s State, j *journey) (State, bool
 	}
 	err = errors.Join(err, n.e.config.Workspaces.Save(context.WithoutCancel(ctx), j.to))
 	s.Pending = nil
-	return j.p.ends(s, Outcome{Kind: ResultOutcome}), false, err
+	return j.p.ends(s, Outcome{Kind: OutcomeResult}), false, err
 }
 
 // announce leaves a line in the chat that the work left, and one that begins the new thread. Of a

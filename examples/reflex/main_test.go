@@ -103,7 +103,7 @@ func TestADayInTheOffice(t *testing.T) {
 
 	// 3. The coder asks, the program ends, and the answer given to the next one brings it back.
 	o = d.said(dm, "/call deploy {\"what\":\"the site\"}\n/then\n/say It is out")
-	require.Equal(t, reflex.SuspendedOutcome, o.Kind)
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind)
 	batch := d.batch(o.Batch)
 	d.restart()
 	o, err := d.engine.Kick(ctx, verdict(batch, ada, yes))
