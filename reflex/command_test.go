@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
+	"github.com/everstep-go/everstep/store"
 )
 
 // commander is a fake agent that takes commands.
@@ -244,4 +245,47 @@ func TestACommandThatStartsWorkIsFollowedAndNotRunAgain(t *testing.T) {
 		require.Equal(t, reflex.CommandFailed, o.Command.Status)
 		b.freeTurns()
 	})
+}
+
+func TestACommandThatIsCancelledSaysSoInItsReceipt(t *testing.T) {
+	t.Parallel()
+	b, a, signal := commands(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	a.do = func(ctx context.Context, _ *reflex.CommandRequest) (reflex.CommandReply, error) {
+		cancel()
+		<-ctx.Done()
+		return reflex.CommandReply{}, context.Cause(ctx)
+	}
+	_, err := b.engine.Kick(ctx, signal)
+	require.ErrorIs(t, err, context.Canceled)
+	o, err := b.kick(signal)
+	require.NoError(t, err)
+	require.Equal(t, &reflex.CommandOutcome{Status: reflex.CommandFailed, Text: "the command was interrupted"}, o.Command)
+	b.freeTurns()
+}
+
+// unready has no directories for a while.
+type unready struct {
+	reflex.NoWorkspaces
+	err error
+}
+
+func (w *unready) Open(context.Context, reflex.Thread) (string, error) { return "", w.err }
+
+func TestACommandThatCannotBePreparedIsNotAcceptedAndMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	b, a, signal := commands(t)
+	spaces := &unready{err: errors.New("disk full")}
+	b.config.Workspaces = spaces
+	b.open()
+	_, err := b.kick(signal)
+	require.ErrorIs(t, err, spaces.err)
+	_, err = b.engine.Books().Receipts.Receipt(t.Context(), signal.Address.ID(), signal.Delivery)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	b.freeTurns()
+	spaces.err = nil
+	o, err := b.kick(signal)
+	require.NoError(t, err)
+	require.Equal(t, reflex.CommandDone, o.Command.Status)
+	require.Len(t, a.given, 1)
 }

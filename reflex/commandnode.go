@@ -249,10 +249,11 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 		return commanded{}, err
 	}
 	fail := func(text string) CommandOutcome { return CommandOutcome{Status: CommandFailed, Text: text} }
+	kept := context.WithoutCancel(ctx)
 	reply, err := dispatch(ctx, t.agent.(Commander), &CommandRequest{RunRequest: *t.request(s), Command: c.Command})
 	switch {
 	case ctx.Err() != nil:
-		settled := n.e.books.Receipts.Settle(ctx, receipt.Surface, c.Delivery, fail("the command was interrupted"))
+		settled := n.e.books.Receipts.Settle(kept, receipt.Surface, c.Delivery, fail("the command was interrupted"))
 		return commanded{}, errors.Join(context.Cause(ctx), settled)
 	case err != nil:
 		n.e.config.Logger.ErrorContext(ctx, "command failed", "agent", c.Agent, "command", c.Command.Name, "kick", t.p.kick, "error", err)
@@ -266,7 +267,7 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 		if ctx.Err() != nil {
 			text = "the command was interrupted"
 		}
-		return commanded{}, errors.Join(err, n.e.books.Receipts.Settle(ctx, receipt.Surface, c.Delivery, fail(text)))
+		return commanded{}, errors.Join(err, n.e.books.Receipts.Settle(kept, receipt.Surface, c.Delivery, fail(text)))
 	}
 	text := reply.Text
 	if text == "" {
@@ -287,6 +288,7 @@ func dispatch(ctx context.Context, c Commander, r *CommandRequest) (reply Comman
 
 // settle notes how the command ended, says it, and goes on with what its work decided.
 func (n *runCommand) settle(ctx context.Context, t *turnOf, s State, c CommandSignal, done commanded) (State, way, error) {
+	ctx = context.WithoutCancel(ctx)
 	err := n.e.books.Receipts.Settle(ctx, t.thread.Surface(), c.Delivery, done.Outcome)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return s, 0, err // without a receipt it died before it was accepted

@@ -36,6 +36,8 @@ type Config struct {
 	// accounts; everybody if that is not known.
 	MayAnswer func(ctx context.Context, b Batch, responder Profile) bool
 
+	// OnBusy says what [Engine.Say] does on a surface that has a pass under way. Default: [Refuse].
+	OnBusy BusyPolicy
 	// Bus carries the events. Default: one of the engine's own.
 	Bus *Bus
 	// MaxMoves is how many hand-overs and moves a pass may make. Default: 8.
@@ -72,7 +74,8 @@ type Engine struct {
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	passes  map[uuid.UUID]*pass
-	awake   map[string]uuid.UUID // passes by the surface they were asked on, of this process
+	awake   map[string]uuid.UUID     // passes by the surface they were asked on, of this process
+	queued  map[string]MessageSignal // by surface: what its next pass is for
 	waiters map[string]chan Batch
 	kicks   sync.WaitGroup // those that nobody waits for
 }
@@ -85,7 +88,7 @@ func New(c Config) (*Engine, error) {
 	}
 	e := &Engine{
 		config: c, bus: c.Bus, channels: map[string]Channel{}, agents: map[string]Agent{},
-		passes: map[uuid.UUID]*pass{}, awake: map[string]uuid.UUID{}, waiters: map[string]chan Batch{},
+		passes: map[uuid.UUID]*pass{}, awake: map[string]uuid.UUID{}, queued: map[string]MessageSignal{}, waiters: map[string]chan Batch{},
 	}
 	e.books = c.Books.or(NewBooks(c.Records, c.Tenant, passAlive(c.Store, c.Tenant), c.Now))
 	if err := e.connect(); err != nil {
@@ -122,6 +125,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxMoves < 0 || c.MaxBrief < 0 || c.BatchLife < 0 {
 		faults = append(faults, errors.New("reflex: Config: limits must not be negative"))
+	}
+	if c.OnBusy != "" && c.OnBusy != Refuse && c.OnBusy != FollowUp {
+		faults = append(faults, fmt.Errorf("reflex: Config.OnBusy %q: use Refuse or FollowUp", c.OnBusy))
 	}
 	if c.Tenant == "" {
 		c.Tenant = graph.DefaultTenant

@@ -32,14 +32,66 @@ func (e *Engine) Receive(ctx context.Context, at Address, in Inbound) (Row, erro
 	return e.books.Ledger.Append(ctx, r)
 }
 
-// Say is Receive and Kick in one: what a channel does with a message that is for an agent. With
-// [ErrBusy] the message is stored, for the next pass.
+// BusyPolicy says what becomes of a message for a surface that has a pass under way.
+type BusyPolicy string
+
+const (
+	// Refuse returns ErrBusy. The message is stored, and part of the next prompt there.
+	Refuse BusyPolicy = "refuse"
+	// FollowUp makes one pass more when the one under way is over, for all that came meanwhile. If
+	// that one is another process's, the message is refused.
+	FollowUp BusyPolicy = "follow_up"
+)
+
+// Say is Receive and Kick in one: what a channel does with a message that is for an agent. If the
+// surface is busy, [Config.OnBusy] says what becomes of it.
 func (e *Engine) Say(ctx context.Context, at Address, in Inbound) (Outcome, error) {
 	row, err := e.Receive(ctx, at, in)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return e.Kick(ctx, MessageSignal{Address: at, Messages: []Inbound{in}, Trigger: row.ID})
+	signal := MessageSignal{Address: at, Messages: []Inbound{in}, Trigger: row.ID}
+	o, err := e.Kick(ctx, signal)
+	if errors.Is(err, ErrBusy) && e.config.OnBusy == FollowUp && e.queue(signal) {
+		return Outcome{Kind: OutcomeQueued, Target: Place{Address: at, Mode: Main}, Row: row.ID}, nil
+	}
+	return o, err
+}
+
+// queue notes that a surface wants a pass when the one under way here is over, and reports whether
+// there is one. The last message counts: its pass takes up those before it.
+func (e *Engine) queue(signal MessageSignal) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	surface := signal.Trigger.Surface
+	if _, ok := e.awake[surface]; !ok {
+		return false
+	}
+	if waiting, ok := e.queued[surface]; !ok || waiting.Trigger.Seq < signal.Trigger.Seq {
+		e.queued[surface] = signal
+	}
+	return true
+}
+
+// followUp makes the pass that a surface wants, if it wants one.
+func (e *Engine) followUp(surface string) {
+	e.mu.Lock()
+	signal, ok := e.queued[surface]
+	delete(e.queued, surface)
+	e.mu.Unlock()
+	if !ok {
+		return
+	}
+	e.kicks.Go(func() {
+		ctx := context.Background()
+		_, err := e.Kick(ctx, signal)
+		if errors.Is(err, ErrBusy) && e.queue(signal) {
+			return // somebody else was faster
+		}
+		if err != nil {
+			e.config.Logger.ErrorContext(ctx, "pass failed", "surface", surface, "error", err)
+		}
+	})
 }
 
 // Kick makes one pass for a signal and returns what became of it. The end of ctx cancels the pass;
@@ -163,9 +215,16 @@ func (e *Engine) take(surface string, kick uuid.UUID) bool {
 
 func (e *Engine) free(surface string, kick uuid.UUID) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.awake[surface] == kick {
 		delete(e.awake, surface)
+	}
+	wanted := false
+	if _, busy := e.awake[surface]; !busy {
+		_, wanted = e.queued[surface]
+	}
+	e.mu.Unlock()
+	if wanted {
+		e.followUp(surface)
 	}
 }
 

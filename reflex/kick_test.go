@@ -236,3 +236,24 @@ func summonsUnchecked(agent string) turn {
 		return reflex.RunResult{}, r.Session.Summon(reflex.HandoffDecision{Agent: agent, Brief: "b"})
 	}
 }
+
+func TestWhatStacksUpBehindAPassMayGetOnePassMore(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, func(c *reflex.Config) { c.OnBusy = reflex.FollowUp })
+	at := thread("lobby", "t", "ada")
+	b.clerk.then(func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
+		for _, text := range []string{"two", "three"} {
+			o, err := b.say(at, text)
+			require.NoError(t, err)
+			require.Equal(t, reflex.OutcomeQueued, o.Kind)
+		}
+		return reflex.RunResult{Output: reflex.Text("one done")}, nil
+	}, replies("all done"))
+	require.Equal(t, "one done", b.said(at, "one").Text())
+	first, second := b.heard(), b.heard()
+	require.NotEqual(t, first[0].Kick, second[0].Kick)
+	require.Len(t, b.clerk.requests(), 2)
+	require.Equal(t, "Ada (id ada, user u-ada):|two|Ada (id ada, user u-ada):|three", promptOf(b.clerk.last()))
+	require.NoError(t, b.engine.Shutdown(t.Context()))
+	require.Len(t, b.clerk.requests(), 2, "one for both")
+}

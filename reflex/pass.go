@@ -130,6 +130,14 @@ func (e *Engine) sleep(kick uuid.UUID, err error) {
 		return // it never woke
 	}
 	p.endRun("failed")
+	p.fallAsleep(err)
+	for _, surface := range p.held {
+		e.free(surface, kick)
+	}
+}
+
+// fallAsleep says how the pass ended: the last that is heard of it.
+func (p *pass) fallAsleep(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	how := OutcomeError
@@ -137,12 +145,9 @@ func (e *Engine) sleep(kick uuid.UUID, err error) {
 		how = p.outcome.Kind
 	}
 	if err != nil && p.source.Surface != "" {
-		p.say(p.source, RunFailed{Message: publicText(err), Trace: kick})
+		p.say(p.source, RunFailed{Message: publicText(err), Trace: p.kick})
 	}
 	p.say(p.asked, ReflexAsleep{Outcome: how})
-	for _, surface := range p.held {
-		e.free(surface, kick)
-	}
 }
 
 // spot is a place as listeners name it. Of the native channel there is none.

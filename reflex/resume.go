@@ -38,7 +38,7 @@ func (n *resumeDeferred) Run(ctx context.Context, s State) (State, graph.Next[re
 	}
 	t, err := n.e.books.Threads.Thread(ctx, s.Thread)
 	if err != nil {
-		return s, none, coded(errors.Join(err, n.e.books.Batches.Release(ctx, b.ID, p.kick)))
+		return s, none, coded(errors.Join(err, n.e.books.Batches.Release(context.WithoutCancel(ctx), b.ID, p.kick)))
 	}
 	p.publish(spotOf(t), BatchAnswered{Batch: b.ID, Status: b.Status, Actions: b.Actions, Responder: s.Answer.Responder})
 	s.Batch, s.Results, s.Answer = b.ID, b.Results(), nil

@@ -304,8 +304,10 @@ func (t *turnOf) bind(ctx context.Context, rows []int64) error {
 	return t.e.books.Ledger.Bind(ctx, t.thread.Surface(), rows, Binding{Conversation: t.conversation.ID, Run: t.run})
 }
 
-// settle records what a run came to, says it, and decides where the pass goes.
+// settle records what a run came to, says it, and decides where the pass goes. What is done is
+// recorded even if the pass is being cancelled.
 func (e *Engine) settle(ctx context.Context, t *turnOf, s State, r report) (State, way, error) {
+	ctx = context.WithoutCancel(ctx)
 	t.started() // by another process, if the run is a kept result
 	_, err := e.books.Conversations.Change(ctx, t.conversation.ID, func(c *Conversation) {
 		c.Model, c.LastRun = t.model, r.Result.Run

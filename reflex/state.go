@@ -67,6 +67,7 @@ const (
 	OutcomeSuspended OutcomeKind = "suspended" // people are asked
 	OutcomeCommand   OutcomeKind = "command"   // a command ended
 	OutcomeAnswered  OutcomeKind = "answered"  // a live run got its answer; there was no pass
+	OutcomeQueued    OutcomeKind = "queued"    // a pass follows the one under way
 	OutcomeError     OutcomeKind = "error"
 )
 
