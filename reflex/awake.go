@@ -107,7 +107,7 @@ func (n *intake) thread(ctx context.Context, p *pass, s State, signal ThreadSign
 		return s, err
 	}
 	p.from(&s, Place{Address: t.Address, Mode: modeOf(t)})
-	visible, err := n.e.config.Users.Visible(ctx, signal.Profile.User, t)
+	visible, err := n.e.config.Users.Visible(ctx, signal.Profile, t)
 	if err != nil {
 		return s, err
 	}

@@ -62,12 +62,12 @@ type Users interface {
 	Profile(ctx context.Context, channel, id string) (Profile, error)
 	// Linked returns the account that a user has on a channel; ErrProfileUnlinked if there is none.
 	Linked(ctx context.Context, user, channel string) (Profile, error)
-	// Visible reports whether the user may see a thread.
-	Visible(ctx context.Context, user string, t Thread) (bool, error)
+	// Visible reports whether a person may see a thread.
+	Visible(ctx context.Context, p Profile, t Thread) (bool, error)
 }
 
 // Directory is [Users] in memory: a list of profiles that does not change. Who is not on it is an
-// account without a user; every thread is visible to a user, but for the direct messages of others.
+// account without a user; every thread is visible to everybody, but for the direct messages of others.
 type Directory []Profile
 
 var _ Users = Directory{}
@@ -93,10 +93,10 @@ func (d Directory) Linked(_ context.Context, user, channel string) (Profile, err
 }
 
 // Visible implements [Users].
-func (d Directory) Visible(ctx context.Context, user string, t Thread) (bool, error) {
-	if !t.Private() {
+func (d Directory) Visible(ctx context.Context, p Profile, t Thread) (bool, error) {
+	if !t.Private() || p.Channel == t.Address.Channel && p.ID == t.Address.User {
 		return true, nil
 	}
-	p, err := d.Profile(ctx, t.Address.Channel, t.Address.User)
-	return err == nil && p.User == user, err
+	owner, err := d.Profile(ctx, t.Address.Channel, t.Address.User)
+	return err == nil && owner.User != "" && owner.User == p.User, err
 }

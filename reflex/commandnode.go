@@ -198,7 +198,7 @@ func (n *runCommand) available(ctx context.Context, p *pass, s State, c CommandS
 	if err != nil || thread.Address.ID() != c.Address.ID() {
 		return gone("the thread")
 	}
-	if visible, err := n.e.config.Users.Visible(ctx, profile.User, thread); err != nil || !visible {
+	if visible, err := n.e.config.Users.Visible(ctx, profile, thread); err != nil || !visible {
 		return gone("the thread")
 	}
 	owner, _, err := n.e.owner(ctx, thread)

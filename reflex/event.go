@@ -14,7 +14,7 @@ import (
 // Event is one thing that happened in a pass.
 type Event struct {
 	// Seq is the number in the pass. Numbers are contiguous while one process works on it, and jump
-	// when another one takes it up.
+	// when another one takes it up. Zero: it is of no pass.
 	Seq  int64
 	Time time.Time
 	Kick uuid.UUID

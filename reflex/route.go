@@ -81,7 +81,7 @@ func (e *Engine) loadPrompt(ctx context.Context, s State, t Thread) (State, erro
 			if r.ID.Seq > s.Trigger.Seq {
 				break
 			}
-			if !e.pending(r, s.Decision.Agent) {
+			if !pending(r, s.Decision.Agent) {
 				continue
 			}
 			prompt = append(prompt, shown(r)...)
@@ -102,9 +102,10 @@ func (e *Engine) loadPrompt(ctx context.Context, s State, t Thread) (State, erro
 	return s, nil
 }
 
-// pending reports whether a row is something that an agent is yet to be told.
-func (e *Engine) pending(r Row, agent string) bool {
-	return r.Kind != ReceiptRow && r.Bound == nil && r.Agent != agent && !blank(r.Segments)
+// pending reports whether a row behind the cursor is something that an agent is yet to be told: what
+// people said, and what other agents did.
+func pending(r Row, agent string) bool {
+	return (r.Kind == InboundRow || r.Kind == OutboundRow) && r.Agent != agent && !blank(r.Segments)
 }
 
 // shown is a row as an agent reads it: who said it, under which handle, and then all of it.

@@ -255,3 +255,37 @@ func TestAConsoleHandsAThreadOver(t *testing.T) {
 	_, err = b.kick(reflex.ThreadSignal{Thread: at.ID(), Agent: "coder", Profile: ada, Summon: &reflex.HandoffDecision{Agent: "clerk", Brief: "x", Destination: &elsewhere}})
 	require.ErrorIs(t, err, reflex.ErrNotHere)
 }
+
+func TestAnAgentIsToldWhatOthersSaidInItsPlace(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.lobby.fail = errors.New("no screen")
+	at := dm("lobby", "ada")
+	b.clerk.then(summons("coder"))
+	b.coder.then(replies("I code"))
+	b.said(at, "go")
+	b.lobby.recap = 0
+	b.said(at, "more")
+	require.Equal(t, "clerk:|over to coder|Ada (id ada, user u-ada):|more", promptOf(b.coder.last()), "and not what it said itself")
+}
+
+func TestWhoIsLinkedToNobodySeesOnlyTheirOwnDirectMessages(t *testing.T) {
+	t.Parallel()
+	users := reflex.Directory{ada, desk, bob}
+	for _, tt := range []struct {
+		who  reflex.Profile
+		at   reflex.Address
+		want bool
+	}{
+		{bob, dm("lobby", "bob"), true},
+		{reflex.Profile{Channel: "lobby", ID: "eve"}, dm("lobby", "bob"), false},
+		{reflex.Profile{Channel: "desk", ID: "bob"}, dm("lobby", "bob"), false},
+		{desk, dm("lobby", "ada"), true},
+		{bob, dm("lobby", "ada"), false},
+		{bob, group("lobby", "team", "ada"), true},
+	} {
+		got, err := users.Visible(t.Context(), tt.who, reflex.Thread{Address: tt.at})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, got, "%s at %s", tt.who.ID, tt.at.ID())
+	}
+}

@@ -88,7 +88,7 @@ func (n *privateHandoff) land(ctx context.Context, p *pass, s State, c Channel, 
 		}
 		current = &t
 	}
-	t, err := enter(ctx, n.e.books.Threads, at, nil, key)
+	t, err := enter(ctx, n.e.books.Threads, at, current, key)
 	if err != nil {
 		return s, false, err
 	}
@@ -106,7 +106,7 @@ func (n *privateHandoff) land(ctx context.Context, p *pass, s State, c Channel, 
 	if d.Hint != "" {
 		row, err := n.e.books.Ledger.Append(ctx, Row{
 			ID: RowID{Surface: t.Surface()}, Kind: SystemRow, Thread: t.ID, Author: *s.Profile, Segments: Text(d.Hint),
-			Delivery: key, Bound: &Binding{},
+			Delivery: key,
 		})
 		if err != nil {
 			return s, false, err

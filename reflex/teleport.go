@@ -73,7 +73,7 @@ func (n *relocate) strand(ctx context.Context, j *journey) error {
 	line := Text("Nothing moved here: the work goes on where it was.")
 	row, err := n.e.books.Ledger.Append(ctx, Row{
 		ID: RowID{Surface: j.to.Surface()}, Kind: SystemRow, Thread: j.to.ID, Agent: j.agent.ID(), Segments: line,
-		Delivery: j.key + "/stranded", Bound: &Binding{},
+		Delivery: j.key + "/stranded",
 	})
 	if err == nil {
 		j.p.publish(spotOf(j.to), Opened{Line: line, Row: row.ID})
@@ -263,7 +263,7 @@ func (n *relocate) announce(ctx context.Context, s State, j *journey) error {
 	if j.to.ID != j.from.ID && j.from.Kind != Native {
 		row, err := n.e.books.Ledger.Append(ctx, Row{
 			ID: RowID{Surface: j.from.Surface()}, Kind: OutboundRow, Thread: j.from.ID, Agent: j.agent.ID(), Segments: Text(line),
-			Delivery: j.key + "/line", Bound: &Binding{Conversation: s.Conversation},
+			Delivery: j.key + "/line",
 		})
 		if err != nil {
 			return err
@@ -273,7 +273,7 @@ func (n *relocate) announce(ctx context.Context, s State, j *journey) error {
 	if j.to.ID != j.from.ID && !sameChat {
 		row, err := n.e.books.Ledger.Append(ctx, Row{
 			ID: RowID{Surface: j.to.Surface()}, Kind: SystemRow, Thread: j.to.ID, Author: author, Segments: Text(line),
-			Delivery: j.key + "/opener", Bound: &Binding{},
+			Delivery: j.key + "/opener",
 		})
 		if err != nil {
 			return err
