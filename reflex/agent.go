@@ -81,7 +81,7 @@ type RunResult struct {
 	Usage    message.Usage  `json:"usage,omitzero"`
 }
 
-// Suspender takes what a run defers.
+// Suspender takes what a run defers, and classifies it by the kind of each call.
 type Suspender interface {
 	// Suspend hands calls to people as a batch, or a move to the engine; the run then ends. A move
 	// beside other calls is refused with ErrMixedTeleport.

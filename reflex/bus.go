@@ -30,7 +30,7 @@ func (f Filter) hears(e Event) bool {
 	return false
 }
 
-// Bus carries the events of passes to listeners: the seed's nerve. Publishing never waits. Make one
+// Bus carries the events of passes to listeners: the nerve. Publishing never waits. Make one
 // with NewBus; it is safe for concurrent use.
 type Bus struct {
 	room int

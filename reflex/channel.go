@@ -45,7 +45,7 @@ type Recapper interface {
 	Recap() (messages, length int)
 }
 
-// Renderer is a channel that draws: the seed's feeler.
+// Renderer is a channel that draws: a feeler.
 type Renderer interface {
 	// Draw shows an event that happened at the channel and returns the platform's id of the message
 	// that it became, empty for none. Its errors are logged and heard by watchers; nothing else

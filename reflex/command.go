@@ -40,7 +40,7 @@ const (
 	CommandUnsupported CommandStatus = "unsupported" // it takes no attachments
 )
 
-// CommandOutcome is how a command ended: the seed's command result or command error.
+// CommandOutcome is how a command ended: its result, or its error.
 type CommandOutcome struct {
 	Status CommandStatus `json:"status"`
 	Text   string        `json:"text,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
-// PermissionMode says what becomes of what an agent asks: the seed's posture. Agents may have
+// PermissionMode says what becomes of what an agent asks: the posture. Agents may have
 // modes of their own.
 type PermissionMode string
 

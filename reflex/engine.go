@@ -56,7 +56,7 @@ type Config struct {
 	Lease, Heartbeat time.Duration
 }
 
-// Engine routes signals between agents and channels: each kick is a durable pass of one graph. It
+// Engine routes signals between agents and channels: each kick is a durable pass of one graph, a reflex. It
 // is safe for concurrent use. End it with [Engine.Shutdown].
 type Engine struct {
 	config   Config

@@ -24,7 +24,7 @@ type Handoff struct {
 }
 
 // Origin is the turn that a hand-over came from. It is carried from there to the run that the
-// receiver makes (the seed's pending handoff).
+// receiver makes (a pending handoff).
 type Origin struct {
 	Agent        string    `json:"agent,omitempty"`
 	Conversation string    `json:"conversation,omitempty"`

@@ -31,7 +31,7 @@ type ReactAgentOptions struct {
 	Store store.Store
 }
 
-// ReactAgent is an [Agent] of this process (the seed's inkling): a react.Agent, each conversation of
+// ReactAgent is an [Agent] of this process (an inkling): a react.Agent, each conversation of
 // which is one of its sessions. What its tools ask is settled by the conversation's permission mode
 // if that has an answer to all of it, and else put to people.
 type ReactAgent struct {

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// TurnSession is what the control tools of one agent's turn act on: it checks what the agent wants
-// against how things are, refuses with a reason for the model to read, and records the decision
-// that the pass goes on with. The last decision of a turn counts.
+// TurnSession is the gateway of one agent's turn, on which its control tools (its spells) act: it
+// checks what the agent wants against how things are, refuses with a reason for the model to read,
+// and records the decision that the pass goes on with. The last decision of a turn counts.
 type TurnSession struct {
 	e            *Engine
 	p            *pass

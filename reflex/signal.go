@@ -116,7 +116,7 @@ type Decision struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// HandoffDecision hands the conversation, in place, to another agent: the seed's summon.
+// HandoffDecision hands the conversation, in place, to another agent: a summon.
 type HandoffDecision struct {
 	Agent  string `json:"agent"`
 	Model  string `json:"model,omitempty"`
@@ -126,14 +126,14 @@ type HandoffDecision struct {
 	Destination *Address `json:"destination,omitempty"`
 }
 
-// PrivateHandoffDecision takes the work into the asker's direct messages: the seed's scheme.
+// PrivateHandoffDecision takes the work into the asker's direct messages: a scheme.
 type PrivateHandoffDecision struct {
 	Channel string `json:"channel,omitempty"` // empty: the one where the turn is
 	Brief   string `json:"brief"`             // for the receiver alone
 	Hint    string `json:"hint"`              // written to be read by the person
 }
 
-// RelocateRequest carries the same agent to another thread: the seed's teleport.
+// RelocateRequest carries the same agent to another thread: a teleport.
 type RelocateRequest struct {
 	Channel string `json:"channel,omitempty"` // empty: the one where the turn is
 	Chat    string `json:"chat,omitempty"`    // the chat to open a thread in; empty: the channel decides

@@ -26,7 +26,7 @@ type State struct {
 	Prompt []Segment `json:"prompt,omitempty"`
 	Rows   []int64   `json:"rows,omitempty"`
 
-	// Pending is a hand-over that the next run records: the seed's pending handoff. Announce is
+	// Pending is a hand-over that the next run records. Announce is
 	// the event that is due once it did.
 	Pending  *Origin    `json:"pending,omitempty"`
 	Announce *announced `json:"announce,omitempty"`
