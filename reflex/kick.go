@@ -53,7 +53,7 @@ func (e *Engine) Say(ctx context.Context, at Address, in Inbound) (Outcome, erro
 	signal := MessageSignal{Address: at, Messages: []Inbound{in}, Trigger: row.ID}
 	o, err := e.Kick(ctx, signal)
 	if errors.Is(err, ErrBusy) && e.config.OnBusy == FollowUp && e.queue(signal) {
-		return Outcome{Kind: OutcomeQueued, Target: Place{Address: at, Mode: Main}, Row: row.ID}, nil
+		return Outcome{Kind: OutcomeQueued, Target: Place{Address: at, Mode: Main}}, nil
 	}
 	return o, err
 }

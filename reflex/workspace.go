@@ -69,10 +69,27 @@ func NewDirectories(root string, projects map[string]string, ignored ...string) 
 	return &Directories{root: root, projects: projects, ignored: ignored}, nil
 }
 
-// dir returns the directory of a thread, under a name that no id can lead astray.
+// dir returns the directory of a thread, under a name that no id can lead astray. The caller holds
+// mu.
 func (d *Directories) dir(kind string, t Thread) string {
 	sum := sha256.Sum256([]byte(t.ID))
-	return filepath.Join(d.root, kind, hex.EncodeToString(sum[:12]))
+	dir := filepath.Join(d.root, kind, hex.EncodeToString(sum[:12]))
+	mend(dir)
+	return dir
+}
+
+// mend finishes what a process began that died while it replaced a directory. If the old one is out of
+// the way, the new one was whole.
+func mend(dir string) {
+	if exists(dir) || !exists(dir+".old") {
+		return
+	}
+	if exists(dir + ".new") {
+		_ = os.Rename(dir+".new", dir) // or the old one is taken back
+	}
+	if !exists(dir) {
+		_ = os.Rename(dir+".old", dir) // or there is none, as the caller will see
+	}
 }
 
 func (d *Directories) Open(_ context.Context, t Thread) (string, error) {
