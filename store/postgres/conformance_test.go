@@ -28,7 +28,8 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceThroughPgBouncer(t *testing.T) {
-	conform(t, bouncer(t, pgtest.Server(t)), Options{Pooler: true})
+	pooled, _ := bouncer(t, pgtest.Server(t))
+	conform(t, pooled, Options{Pooler: true})
 }
 
 var schemas atomic.Int64
