@@ -30,9 +30,11 @@ func connected(from, to event.Signaler) {
 	defer cancel()
 	signals := to.Signals(ctx)
 	go func() {
+		again := time.NewTicker(time.Millisecond)
+		defer again.Stop()
 		for ctx.Err() == nil {
 			from.Signal(event.Signal{Kind: event.SessionIdle, Tenant: "connected"})
-			time.Sleep(time.Millisecond)
+			<-again.C
 		}
 	}()
 	for range signals {
