@@ -26,7 +26,7 @@ var levels = [][]string{
 	{"internal/wire", "internal/pgserver"},
 	{"message", "state", "internal/pgserver/pgtest"},
 	{"event", "checkpoint"},
-	{"store"},
+	{"store", "event/eventtest"},
 	{"store/memory", "store/sqlite", "store/storetest", "graph"},
 	{"graph/graphtest", "react"},
 	{"react/reacttest", "httpapi"},
@@ -42,9 +42,9 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"*", "testing", []string{"store/storetest", "graph/graphtest", "react/reacttest", "internal/pgserver/pgtest"},
+	{"*", "testing", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest", "internal/pgserver/pgtest"},
 		"package testing, with its flags, must not get into the programs of our users: only packages named …test have it"},
-	{"*", "github.com/stretchr/testify", []string{"store/storetest", "graph/graphtest", "react/reacttest"},
+	{"*", "github.com/stretchr/testify", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest"},
 		"testify is for tests: only packages named …test may hand it on"},
 	{"*", module + "/store/sqlite", nil,
 		"a driver is chosen by programs and tests; a package that imports one chooses for everybody"},
