@@ -26,6 +26,13 @@ type Bus interface {
 	Subscribe(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[Event, error]
 }
 
+// A Follower is a [Bus] that observes runs of other processes.
+type Follower interface {
+	// Follow is Subscribe for a run that has not ended, as far as the caller knows: it waits for
+	// its first event rather than to end with [ErrNoLog].
+	Follow(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[Event, error]
+}
+
 var (
 	// ErrNoLog is the error of a subscription to a run that the bus has no log of: it has not begun,
 	// ended too long ago, or belongs to another tenant.

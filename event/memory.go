@@ -96,11 +96,18 @@ func (m *Memory) find(key runKey) (l *log, closed bool) {
 }
 
 // Publish implements [Bus]. The first event of a run begins its log.
-func (m *Memory) Publish(e Event) {
+func (m *Memory) Publish(e Event) { m.publish(e) }
+
+// publish reports whether the event was taken.
+func (m *Memory) publish(e Event) (taken bool) {
 	key := runKey{e.Tenant, e.Run}
 	l := m.open(key)
-	if l == nil || !l.append(e, m.bytes) {
-		return
+	if l == nil {
+		return false
+	}
+	taken, ended := l.append(e, m.bytes)
+	if !ended {
+		return taken
 	}
 	// Here e was the terminal event.
 	l.mu.Lock()
@@ -117,6 +124,7 @@ func (m *Memory) Publish(e Event) {
 	m.last = l
 	m.total += bytes
 	m.sweep()
+	return true
 }
 
 // sweep drops the logs of ended runs that are due or too many. The caller holds mu.
@@ -234,13 +242,13 @@ func (l *log) event(e entry) Event {
 	return Event{Seq: e.seq, Time: e.time, Tenant: l.key.tenant, Session: l.session, Run: l.key.run, Data: e.data}
 }
 
-// append reports whether e was taken and is the terminal event.
-func (l *log) append(e Event, limit int) bool {
+// append reports whether e was taken, and whether it is the terminal event.
+func (l *log) append(e Event, limit int) (taken, ended bool) {
 	size := entrySize + Size(e.Data)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || l.err != nil || e.Seq <= l.last {
-		return false
+		return false, false
 	}
 	if l.last == 0 {
 		// A log that begins in the middle belongs to a run that was taken over.
@@ -264,7 +272,7 @@ func (l *log) append(e Event, limit int) bool {
 	}
 	l.ended = Terminal(e.Data)
 	l.broadcast()
-	return l.ended
+	return true, l.ended
 }
 
 func (l *log) broadcast() {

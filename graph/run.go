@@ -203,6 +203,8 @@ type watch[S any] struct {
 	late bool
 	// ended: what is heard is what is kept.
 	ended bool
+	// awaited: there is no log of the run, but it has not ended.
+	awaited bool
 	// arrival is closed when a run is taken up after the last look at it.
 	arrival <-chan struct{}
 }
@@ -236,12 +238,19 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		}
 	} else if !w.ended {
 		defer r.r.down.then(func() { stop(ErrShutdown) })()
+		if r.r.store != nil {
+			go w.lookOut(live, stop)
+		}
+	}
+	subscribe := r.r.opts.Bus.Subscribe
+	if bus, ok := r.r.opts.Bus.(event.Follower); ok && w.awaited {
+		subscribe = bus.Follow
 	}
 	after := w.after
 	if after == Live {
 		after = math.MaxInt64 // which counts as the last
 	}
-	for e, err := range r.r.opts.Bus.Subscribe(live, r.tenant, r.id, after) {
+	for e, err := range subscribe(live, r.tenant, r.id, after) {
 		if err != nil {
 			return w.recover(ctx, live, err)
 		}
@@ -270,7 +279,8 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 		w.yield(event.Event{}, context.Cause(ctx))
 		return false
 	}
-	switch cause := context.Cause(live); cause {
+	cause := context.Cause(live)
+	switch cause {
 	case errGivenUp:
 		return true
 	case ErrShutdown:
@@ -290,7 +300,7 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 		}
 		return w.snapshot(ctx, gap.First-1)
 	}
-	if !errors.Is(err, event.ErrNoLog) || r.r.store == nil {
+	if cause != errUnsaid && (!errors.Is(err, event.ErrNoLog) || r.r.store == nil) {
 		w.yield(event.Event{}, err)
 		return false
 	}
@@ -316,6 +326,10 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 		return false
 	}
 	// It runs elsewhere, or waits to be taken up: its events will come by the bus.
+	if _, ok := r.r.opts.Bus.(event.Follower); ok && !w.awaited {
+		w.awaited = true
+		return true
+	}
 	timer := time.NewTimer(r.r.opts.Heartbeat)
 	defer timer.Stop()
 	var over <-chan struct{}
@@ -329,6 +343,29 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 	case <-live.Done():
 	}
 	return true
+}
+
+// lookOut ends the wait for the last event of a run that has ended without one: whoever would have
+// said it died at the wrong moment.
+func (w *watch[S]) lookOut(live context.Context, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(w.run.r.opts.Heartbeat)
+	defer tick.Stop()
+	ended := false
+	for {
+		select {
+		case <-tick.C:
+		case <-live.Done():
+			return
+		}
+		switch run, err := w.record(live); {
+		case err != nil || !run.Status.Ended():
+		case ended: // and its last event had the time of a heartbeat to come
+			stop(errUnsaid)
+			return
+		default:
+			ended = true
+		}
+	}
 }
 
 // record returns what is kept of the run. One that is not executed here and not kept has ended.
@@ -395,8 +432,12 @@ func (r *Runner[S]) snapshot(s S) []event.Data {
 	return []event.Data{event.StateSnapshot{State: result}}
 }
 
-// errGivenUp ends the wait for events of an execution that is over.
-var errGivenUp = errors.New("graph: execution is over")
+var (
+	// errGivenUp ends the wait for events of an execution that is over.
+	errGivenUp = errors.New("graph: execution is over")
+	// errUnsaid ends the wait for the last event of a run, which nobody will say.
+	errUnsaid = errors.New("graph: run has ended unheard")
+)
 
 // givenUpAfter returns the number of the last event that an execution published if it is over
 // without the run having ended, else -1.

@@ -17,6 +17,7 @@ type Reply struct {
 	ToolCalls    []ToolCall // in the order in which they began
 	Usage        Usage
 	FinishReason FinishReason // never empty
+	Model        string       // that answered, as its provider names it; may be empty
 }
 
 // Collector adds deltas up. The zero value is ready for use; it is not safe for concurrent use.
@@ -96,6 +97,7 @@ func (c *Collector) Reply() Reply {
 		Text:         c.text.String(),
 		Usage:        c.done.Usage,
 		FinishReason: c.done.FinishReason,
+		Model:        c.done.Model,
 	}
 	if c.thought.Len() > 0 {
 		r.Reasoning = append(r.Reasoning, ReasoningDone{Text: c.thought.String()})

@@ -28,6 +28,7 @@ type ToolCallDelta struct {
 type Done struct {
 	Usage        Usage
 	FinishReason FinishReason
+	Model        string // that answered, as its provider names it; may be empty
 }
 
 // Usage counts tokens.

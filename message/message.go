@@ -110,7 +110,7 @@ type ReplyInfo struct {
 	FinishReason FinishReason `json:"finish_reason,omitempty"`
 	// Provider whose signature a reasoning message has: nobody else takes it.
 	Provider string `json:"provider,omitempty"`
-	// Model that was asked, as its provider names it.
+	// Model that answered, as its provider names it; if it does not, the one that was asked.
 	Model string `json:"model,omitempty"`
 	// Usage of the call, all of it on the assistant message of the reply.
 	Usage Usage `json:"usage,omitzero"`

@@ -365,8 +365,8 @@ func (r *reply) info() (info message.ReplyInfo) {
 	case message.FinishLength, message.FinishContentFilter, message.FinishRefusal:
 		info.FinishReason = reason
 	}
-	if info.Usage = r.whole.Usage.Plus(r.before); info.Usage != (message.Usage{}) {
-		info.Model = r.model
+	if info.Usage = r.whole.Usage.Plus(r.before); info.Usage != (message.Usage{}) || r.whole.Model != "" {
+		info.Model = cmp.Or(r.whole.Model, r.model)
 	}
 	return info
 }

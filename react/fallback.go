@@ -1,6 +1,7 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -19,7 +20,8 @@ type Alternative struct {
 
 // Fallback returns a model that asks the alternatives in turn when the first one does not begin
 // to answer, for an error of which when says so. Nil means [Unavailable]. Once something was
-// streamed nobody else is asked. The error is that of the last one that was asked.
+// streamed nobody else is asked. The error is that of the last one that was asked. The reply says
+// which model answered, in message.Done.
 func Fallback(when func(error) bool, first Model, others ...Alternative) Model {
 	if when == nil {
 		when = Unavailable
@@ -64,6 +66,10 @@ func (f *fallback) ask(ctx context.Context, m Model, req *message.Request, last 
 			return true
 		}
 		began = true
+		if done, ok := delta.(message.Done); ok {
+			done.Model = cmp.Or(done.Model, req.Model)
+			delta = done
+		}
 		if !yield(delta, err) || err != nil {
 			return false
 		}

@@ -100,3 +100,26 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 	})
 	assert.Panics(t, func() { react.RateLimit(nil, 0, time.Second) })
 }
+
+func TestAReplySaysWhichModelAnswered(t *testing.T) {
+	t.Parallel()
+	busy := reacttest.Fail((&message.ProviderError{Provider: "p", Status: 529}).Classified(0))
+	named := reacttest.Step{Deltas: []message.Delta{message.TextDelta{Text: "two"}, message.Done{Model: "second-2026"}}}
+	for name, c := range map[string]struct {
+		first, second reacttest.Step
+		want          string
+	}{
+		"the one that was asked":   {reacttest.Say("one"), busy, "first"},
+		"the other one":            {busy, reacttest.Say("two"), "second"},
+		"as its provider names it": {busy, named, "second-2026"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := react.Fallback(nil, reacttest.NewScript(c.first), react.Alternative{Model: reacttest.NewScript(c.second), Name: "second"})
+			b := setup(t, react.Config{Model: m, ModelName: "first"})
+			b.ask(t, "hi")
+			messages := b.state(t).Messages
+			assert.Equal(t, c.want, message.ReplyInfoOf(messages[len(messages)-1]).Model)
+		})
+	}
+}

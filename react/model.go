@@ -48,7 +48,7 @@ func (f ModelFunc) Generate(ctx context.Context, req *message.Request) iter.Seq2
 				return
 			}
 		}
-		yield(message.Done{Usage: reply.Usage, FinishReason: reply.FinishReason}, nil)
+		yield(message.Done{Usage: reply.Usage, FinishReason: reply.FinishReason, Model: reply.Model}, nil)
 	}
 }
 

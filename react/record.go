@@ -196,6 +196,7 @@ type recordedCallDelta struct {
 type recordedDone struct {
 	Usage        message.Usage        `json:"usage"`
 	FinishReason message.FinishReason `json:"finish_reason"`
+	Model        string               `json:"model,omitempty"`
 }
 
 func newRecordedDelta(d message.Delta) (r recordedDelta) {

@@ -40,7 +40,7 @@ func TestARecordedConversationIsReplayedWithoutTheModel(t *testing.T) {
 		reacttest.Step{Deltas: []message.Delta{
 			message.ReasoningDelta{Text: "I look"}, message.ReasoningDone{Signature: "s"}, message.TextDelta{Text: "One moment"},
 			message.ToolCallDelta{Index: 0, ID: "c", Name: "look", Arguments: "{"}, message.ToolCallDelta{Index: 0, Arguments: "}"},
-			message.Done{Usage: message.Usage{InputTokens: 7}, FinishReason: message.FinishToolCalls},
+			message.Done{Usage: message.Usage{InputTokens: 7}, FinishReason: message.FinishToolCalls, Model: "large-2"},
 		}},
 		reacttest.Say("something"),
 		reacttest.Fail(message.Transient(errors.New("busy"), time.Millisecond)),
@@ -49,6 +49,7 @@ func TestARecordedConversationIsReplayedWithoutTheModel(t *testing.T) {
 	var tape bytes.Buffer
 	want := conversation(t, react.Record(script, &tape))
 	assert.Equal(t, 4, strings.Count(tape.String(), "\n"), "a line for each call")
+	assert.Equal(t, "large-2", message.ReplyInfoOf(want[2]).Model, "which answered")
 	for range 2 {
 		m, err := react.Replay(strings.NewReader(tape.String()))
 		require.NoError(t, err)

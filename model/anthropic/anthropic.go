@@ -10,18 +10,20 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
-// Options are optional.
+// Options are the settings of a [Model].
 type Options struct {
-	// APIKey is the key of the account. If empty, it is ANTHROPIC_API_KEY in the environment of [New].
+	// APIKey is the key. If empty, it is what ANTHROPIC_API_KEY says; without one, each call fails.
+	// Mind that the key of the environment goes to whatever server BaseURL names.
 	APIKey string
-	// BaseURL is the address of the API, without /v1. If empty, it is ANTHROPIC_BASE_URL in the environment,
-	// else Anthropic's.
+	// BaseURL is where the API is, without /v1. If empty, it is what ANTHROPIC_BASE_URL says, and
+	// Anthropic itself without that.
 	BaseURL string
-	// HTTPClient sends the requests. Its timeout, if it has one, also ends replies that are still streaming.
-	// If nil, it is one of the SDK's, which waits ten minutes for a reply to begin.
+	// HTTPClient sends the requests; its Timeout limits whole replies. If nil, it is one of the SDK's,
+	// which waits ten minutes for a reply to begin.
 	HTTPClient *http.Client
 	// MaxTokens limits a reply, with its thinking, if the request does not: the API insists on a limit. Zero
 	// means 4096.
@@ -31,36 +33,45 @@ type Options struct {
 	CacheControl bool
 }
 
-// Model is a react.Model. It is safe for concurrent use.
+// A Model asks the models of Anthropic, any of those that requests name. It is a react.Model, safe
+// for concurrent use.
 type Model struct {
-	client    sdk.Client
-	key       string
-	maxTokens int64
-	cache     bool
+	client  sdk.Client
+	adapter provider.Adapter
+	opts    Options // with the defaults filled in
 }
 
-// New returns a model with the given options, nil for none. A missing key is the error of each call.
+// New returns the models of Anthropic. Opts may be nil.
 func New(opts *Options) *Model {
-	if opts == nil {
-		opts = &Options{}
+	var o Options
+	if opts != nil {
+		o = *opts
 	}
-	m := &Model{
-		key:       cmp.Or(opts.APIKey, os.Getenv("ANTHROPIC_API_KEY")),
-		maxTokens: cmp.Or(opts.MaxTokens, 4096),
-		cache:     opts.CacheControl,
+	o.APIKey = cmp.Or(o.APIKey, os.Getenv("ANTHROPIC_API_KEY"))
+	o.BaseURL = cmp.Or(o.BaseURL, os.Getenv("ANTHROPIC_BASE_URL"))
+	o.MaxTokens = cmp.Or(o.MaxTokens, 4096)
+	// How often to ask is the agent's decision, not the client's.
+	client := []option.RequestOption{
+		option.WithAPIKey(o.APIKey), option.WithMaxRetries(0), option.WithMiddleware(bounded),
 	}
-	settings := []option.RequestOption{option.WithAPIKey(m.key), option.WithMaxRetries(0)}
-	if opts.BaseURL != "" {
-		settings = append(settings, option.WithBaseURL(opts.BaseURL))
+	if o.BaseURL != "" {
+		client = append(client, option.WithBaseURL(o.BaseURL))
 	}
-	if opts.HTTPClient != nil {
-		settings = append(settings, option.WithHTTPClient(opts.HTTPClient))
+	if o.HTTPClient != nil {
+		client = append(client, option.WithHTTPClient(o.HTTPClient))
 	}
-	m.client = sdk.NewClient(settings...)
-	return m
+	return &Model{
+		client:  sdk.NewClient(client...),
+		adapter: provider.Adapter{Name: "anthropic", Key: o.APIKey},
+		opts:    o,
+	}
 }
 
-// Generate streams one reply; see react.Model.
+func bounded(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	return provider.Bounded(next(req))
+}
+
+// Generate streams one reply.
 func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[message.Delta, error] {
 	return func(yield func(message.Delta, error) bool) {
 		params, settings, err := m.request(req)
@@ -68,12 +79,16 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 			yield(nil, err)
 			return
 		}
-		var response *http.Response
-		stream := m.client.Messages.NewStreaming(ctx, params, append(settings, option.WithResponseInto(&response))...)
+		var res *http.Response
+		stream := m.client.Messages.NewStreaming(ctx, params, append(settings, option.WithResponseInto(&res))...)
 		defer stream.Close()
 		r := reply{blocks: map[int64]block{}}
 		for stream.Next() && ctx.Err() == nil {
-			delta := r.read(stream.Current())
+			delta, err := r.read(stream.Current())
+			if err != nil {
+				yield(nil, m.broken(ctx, res, provider.Malformed(err)))
+				return
+			}
 			if delta == nil {
 				continue
 			}
@@ -81,6 +96,6 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 				return
 			}
 		}
-		yield(nil, m.failure(ctx, response, stream.Err()))
+		yield(nil, m.failure(ctx, res, stream.Err()))
 	}
 }

@@ -17,12 +17,14 @@
 // member "arguments" of one, and characters of call IDs that the API refuses (other providers use them) as
 // underscores: both come from models, and would otherwise make the conversation unusable.
 //
-// Of message.Params the frequency penalty, the presence penalty and the seed are ignored: the API has no such
-// thing, and defaults of an agent should not stand in the way of a change of its provider. Temperature, TopP and
-// TopK were dropped from version 2026-10-21 of the API, so a request with one of them asks for version
-// 2023-06-01, which has them; newer models may refuse them still. ProviderParams are members of the body and
-// replace what else would be there, except for model, messages, system, tools and stream, which are refused:
-// these are the agent's. Thinking is enabled by {"thinking":{"type":"enabled","budget_tokens":2048}}.
+// Of message.Params the frequency penalty, the presence penalty and the seed are a message.ErrUnsupported: the API
+// has no such thing. Temperature, TopP and TopK were dropped from version 2026-10-21 of the API, so a request with
+// one of them asks for version 2023-06-01, which has them; newer models may refuse them still. ProviderParams are
+// members of the body and replace what else would be there, except for model, messages, system, tools and stream,
+// which are refused: these are the agent's. Thinking is enabled by
+// {"thinking":{"type":"enabled","budget_tokens":2048}}.
+//
+// Prompts are cached with [Options].CacheControl. What was read from the cache is in the usage.
 //
 // A request with an Output uses the API's own structured output, output_config.format, and so does not work
 // with models that are older than that. The schema is sent as it is: the API wants additionalProperties false
@@ -39,7 +41,8 @@
 // A message.Done was sent only if the API said that the message is complete; a stream that ends before is a
 // message.ErrCutOff. An error is a *message.ProviderError, marked by message.Transient if it may pass, with the
 // time after which to try again if the API named it; or it is the error of the context, which ends a call at
-// once. A request is sent once: the SDK's own retries are off. The key is in no error.
+// once; or it says why there is no connection, without the address. A request is sent once: the SDK's own
+// retries are off. The key is in no error, and no more of a page than its beginning.
 //
 // message.Usage counts exactly what the API says: InputTokens are all of them, also those read from the
 // prompt cache (CachedInputTokens) or written to it.

@@ -127,7 +127,7 @@ func stream(r message.Reply) []string {
 	}
 	pieces := func(text string, piece func(int, string) string) (deltas []string) {
 		for runes := []rune(text); len(runes) > 0; {
-			n := min(4, len(runes))
+			n := min(5, len(runes))
 			deltas = append(deltas, piece(index, string(runes[:n])))
 			runes = runes[n:]
 		}

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,11 +12,9 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
-
-// ours are members of the body that ProviderParams, which may come from a client, must not replace.
-var ours = []string{"model", "messages", "system", "tools", "stream"}
 
 // sampling are members that the version of the API which the SDK speaks has no more.
 var sampling = []string{"temperature", "top_p", "top_k"}
@@ -25,21 +22,27 @@ var sampling = []string{"temperature", "top_p", "top_k"}
 // request returns what is sent for req.
 func (m *Model) request(req *message.Request) (sdk.MessageNewParams, []option.RequestOption, error) {
 	var params sdk.MessageNewParams
-	if m.key == "" {
+	if m.opts.APIKey == "" {
 		return params, nil, &message.ProviderError{
-			Provider: provider, Message: "no key: set Options.APIKey or ANTHROPIC_API_KEY", Kind: message.ErrUnauthorized,
+			Provider: m.adapter.Name, Message: "no key: set Options.APIKey or ANTHROPIC_API_KEY", Kind: message.ErrUnauthorized,
 		}
 	}
 	if err := req.Validate(); err != nil {
 		return params, nil, fmt.Errorf("anthropic: %w", err)
 	}
-	members, err := members(req)
+	if err := m.adapter.CheckURL(m.opts.BaseURL); err != nil {
+		return params, nil, err
+	}
+	if err := m.adapter.Without(req.Params, "frequency_penalty", "presence_penalty", "seed"); err != nil {
+		return params, nil, err
+	}
+	members, err := m.members(req)
 	if err != nil {
 		return params, nil, err
 	}
 	params = sdk.MessageNewParams{
 		Model:         req.Model,
-		MaxTokens:     m.maxTokens,
+		MaxTokens:     m.opts.MaxTokens,
 		StopSequences: req.Params.StopSequences,
 		Tools:         tools(req.Tools),
 	}
@@ -52,7 +55,7 @@ func (m *Model) request(req *message.Request) (sdk.MessageNewParams, []option.Re
 	if params.Messages, err = turns(req.Turns()); err != nil {
 		return params, nil, err
 	}
-	if m.cache {
+	if m.opts.CacheControl {
 		markForCache(&params)
 	}
 	return params, members, nil
@@ -60,7 +63,7 @@ func (m *Model) request(req *message.Request) (sdk.MessageNewParams, []option.Re
 
 // members returns the settings that put into the body what the SDK has no fields for. They are in a fixed
 // order, for the same request to be the same bytes.
-func members(req *message.Request) ([]option.RequestOption, error) {
+func (m *Model) members(req *message.Request) ([]option.RequestOption, error) {
 	body := map[string]any{}
 	if p := req.Params.Temperature; p != nil {
 		body["temperature"] = *p
@@ -71,17 +74,12 @@ func members(req *message.Request) ([]option.RequestOption, error) {
 	if p := req.Params.TopK; p != nil {
 		body["top_k"] = *p
 	}
-	if raw := req.Params.ProviderParams; len(raw) > 0 {
-		var given map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &given); err != nil {
-			return nil, fmt.Errorf("anthropic: provider_params: %w: %w", message.ErrInvalidRequest, err)
-		}
-		for name, value := range given {
-			if name == "" || slices.Contains(ours, name) {
-				return nil, fmt.Errorf("anthropic: provider_params: %w: %q may not be set", message.ErrInvalidRequest, name)
-			}
-			body[name] = value
-		}
+	given, err := m.adapter.Params(req.Params.ProviderParams, "model", "messages", "system", "tools", "stream")
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range given {
+		body[name] = value
 	}
 	var settings []option.RequestOption
 	for _, name := range slices.Sorted(maps.Keys(body)) {
@@ -212,7 +210,7 @@ func media(m message.Media) (*sdk.ContentBlockParamUnion, error) {
 	case m.Kind == message.Document && mimeType == "application/pdf":
 		block = sdk.NewDocumentBlock(sdk.Base64PDFSourceParam{Data: m.Source.Value})
 	default:
-		return nil, fmt.Errorf("anthropic: %s block of type %q: %w", m.Kind, m.MediaType, message.ErrUnsupported)
+		return nil, fmt.Errorf("anthropic: %w: %s of type %q", message.ErrUnsupported, m.Kind, m.MediaType)
 	}
 	return &block, nil
 }
@@ -233,20 +231,9 @@ func assistant(turn message.AssistantTurn) []sdk.ContentBlockParamUnion {
 		blocks = append(blocks, sdk.NewTextBlock(turn.Text))
 	}
 	for _, call := range turn.ToolCalls {
-		blocks = append(blocks, sdk.NewToolUseBlock(callID(call.ID), input(call.Arguments), call.Name))
+		blocks = append(blocks, sdk.NewToolUseBlock(callID(call.ID), provider.Arguments(call.Arguments), call.Name))
 	}
 	return blocks
-}
-
-// input returns arguments as the object that the API insists on.
-func input(arguments json.RawMessage) any {
-	switch arguments = bytes.TrimSpace(arguments); {
-	case len(arguments) == 0:
-		return json.RawMessage("{}")
-	case arguments[0] == '{':
-		return arguments
-	}
-	return map[string]any{"arguments": arguments}
 }
 
 // callID returns id in the alphabet that the API insists on.

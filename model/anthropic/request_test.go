@@ -112,7 +112,6 @@ func TestRequest(t *testing.T) {
 		)},
 		{name: "params", version: "2023-06-01", request: params(message.Params{
 			MaxTokens: new(uint64(100)), Temperature: new(0.7), TopP: new(0.9), TopK: new(uint32(40)), StopSequences: []string{"END"},
-			FrequencyPenalty: new(0.5), PresencePenalty: new(0.5), Seed: new(uint64(7)),
 		})},
 		{name: "params_empty", request: params(message.Params{StopSequences: []string{}, ProviderParams: json.RawMessage(`{}`)})},
 		{name: "params_huge", request: params(message.Params{MaxTokens: new(^uint64(0))})},
@@ -192,13 +191,16 @@ func TestRefusedHere(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		{"audio", func(r *message.Request) { r.Messages = media(message.Audio, "audio/wav") }, message.ErrUnsupported, `audio block of type "audio/wav"`},
-		{"video", func(r *message.Request) { r.Messages = media(message.Video, "video/mp4") }, message.ErrUnsupported, `video block of type "video/mp4"`},
-		{"an image of another type", func(r *message.Request) { r.Messages = media(message.Image, "image/tiff") }, message.ErrUnsupported, `image block of type "image/tiff"`},
-		{"a document of another type", func(r *message.Request) { r.Messages = media(message.Document, "text/csv") }, message.ErrUnsupported, `document block of type "text/csv"`},
+		{"audio", func(r *message.Request) { r.Messages = media(message.Audio, "audio/wav") }, message.ErrUnsupported, `audio of type "audio/wav"`},
+		{"video", func(r *message.Request) { r.Messages = media(message.Video, "video/mp4") }, message.ErrUnsupported, `video of type "video/mp4"`},
+		{"an image of another type", func(r *message.Request) { r.Messages = media(message.Image, "image/tiff") }, message.ErrUnsupported, `image of type "image/tiff"`},
+		{"a document of another type", func(r *message.Request) { r.Messages = media(message.Document, "text/csv") }, message.ErrUnsupported, `document of type "text/csv"`},
 		{"a linked document of another type", func(r *message.Request) {
 			r.Messages = []message.Message{message.NewUserBlocks(document(message.SourceURL, "https://example.com", "text/html"))}
-		}, message.ErrUnsupported, `document block of type "text/html"`},
+		}, message.ErrUnsupported, `document of type "text/html"`},
+		{"a frequency penalty", func(r *message.Request) { r.Params.FrequencyPenalty = new(0.5) }, message.ErrUnsupported, "frequency_penalty"},
+		{"a presence penalty", func(r *message.Request) { r.Params.PresencePenalty = new(0.5) }, message.ErrUnsupported, "presence_penalty"},
+		{"a seed", func(r *message.Request) { r.Params.Seed = new(uint64(7)) }, message.ErrUnsupported, "there is no parameter seed"},
 		{"nothing to answer", func(r *message.Request) { r.Messages = nil }, message.ErrInvalidRequest, ""},
 		{"a blank question", func(r *message.Request) { r.Messages = []message.Message{message.NewUser(" ")} }, message.ErrInvalidRequest, "blank"},
 		{"a blank question after an answer", func(r *message.Request) {

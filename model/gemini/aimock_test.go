@@ -83,3 +83,9 @@ func TestAConversationWithAMockThatOthersWrote(t *testing.T) {
 		assert.Contains(t, string(requests[3].Body), want)
 	}
 }
+
+func TestFaultsOfTheServer(t *testing.T) {
+	t.Parallel()
+	mock := modeltest.Start(t)
+	modeltest.RunFaults(t, mock, mocked(t, mock), "gemini-2.5-flash")
+}

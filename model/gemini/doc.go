@@ -16,10 +16,15 @@
 //
 // ProviderParams are members of the body as the REST reference of the API names them. Objects in
 // them are merged with what is there, tools follow those of the request, all else replaces what is
-// there. So one asks for thoughts, for example, or sets the safety settings:
+// there, except for the model, the contents and the system instruction, which are the agent's. So
+// one asks for thoughts, for example, or sets the safety settings:
 //
 //	{"generationConfig": {"thinkingConfig": {"includeThoughts": true}},
 //	 "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]}
+//
+// Prompts are cached without being asked for. A cache that was made explicitly is named by
+// {"cachedContent":"cachedContents/…"}; the API refuses a system instruction and tools beside it.
+// What was read from a cache is in the usage.
 //
 // A schema for the output is sent as responseJsonSchema. Models before Gemini 3 refuse one beside
 // tools: that is an error that wraps [message.ErrInvalidRequest].
@@ -49,7 +54,7 @@
 // error that wraps [message.ErrCutOff] and may be tried again, whatever was in it.
 //
 // Numbers keep their digits in arguments, results and schemas, in both directions. Whatever the
-// server sends, there is no panic. The key is in no error.
+// server sends, there is no panic. The key is in no error, and no more of a page than its beginning.
 //
 // # Errors
 //

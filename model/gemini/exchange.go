@@ -3,23 +3,18 @@ package gemini
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"google.golang.org/genai"
 
-	"github.com/everstep-go/everstep/message"
+	"github.com/everstep-go/everstep/internal/provider"
 )
 
 // The SDK knows where a request goes and how it is authorized, and it reads refusals. Replies are
 // read here: the SDK decodes them to map[string]any, which rounds large numbers in arguments, it
 // panics on some that are malformed, and it hides the headers. So a transport below it keeps the
 // body of a reply for us, and the SDK sees an empty one.
-
-// maxRefusal limits what is read of a refusal.
-const maxRefusal = 64 << 10
 
 // exchange is what came back for one request.
 type exchange struct {
@@ -40,26 +35,19 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(req)
 	}
 	x.began = true
-	resp, err := t.next.RoundTrip(req)
+	resp, err := provider.Bounded(t.next.RoundTrip(req))
 	if err != nil {
 		return nil, err
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	if resp.StatusCode/100 == 2 {
 		x.body, resp.Body = resp.Body, http.NoBody
-	} else {
-		resp.Body = limited{io.LimitReader(resp.Body, maxRefusal), resp.Body}
 	}
 	return resp, nil
 }
 
-type limited struct {
-	io.Reader
-	io.Closer
-}
-
-// send sends a body to a model, and returns the stream of the reply.
-func (m *Model) send(ctx context.Context, model string, body map[string]any) (io.ReadCloser, error) {
+// send sends a body to a model. If there is no error, the exchange has the stream of the reply.
+func (m *Model) send(ctx context.Context, model string, body map[string]any) (*exchange, error) {
 	x := &exchange{}
 	config := &genai.GenerateContentConfig{
 		AutomaticContinuation: new(false),
@@ -71,26 +59,11 @@ func (m *Model) send(ctx context.Context, model string, body map[string]any) (io
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	for _, err := range m.client.Models.GenerateContentStream(ctx, model, nil, config) {
 		if err != nil {
-			return nil, x.failed(err)
+			return x, err
 		}
 	}
 	if x.body == nil {
-		return nil, errors.New("gemini: the HTTP client returned a reply without a body")
+		return x, errors.New("the HTTP client returned a reply without a body")
 	}
-	return x.body, nil
-}
-
-// failed says why there is no reply.
-func (x *exchange) failed(err error) error {
-	if refusal, ok := errors.AsType[genai.APIError](err); ok {
-		refusal.Code = x.status
-		return refused(&refusal).Classified(retryAfter(&refusal, x.header))
-	}
-	if !x.began { // the SDK does not like what it should send, such as an empty name of a model
-		return fmt.Errorf("gemini: %w: %w", message.ErrInvalidRequest, err)
-	}
-	if broken, ok := errors.AsType[*url.Error](err); ok {
-		err = broken // without the SDK's own remarks
-	}
-	return message.Transient(fmt.Errorf("gemini: %w", err), 0)
+	return x, nil
 }

@@ -82,6 +82,9 @@ func stream(data ...string) http.HandlerFunc {
 	}
 }
 
+// sse is a stream of events of the given data.
+func sse(data ...string) string { return "data: " + strings.Join(data, "\n\ndata: ") + "\n\n" }
+
 // refuse answers with an error.
 func refuse(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -99,7 +102,7 @@ func parts(list ...string) string {
 // finish is a chunk that ends a reply.
 func finish(reason string) string {
 	return fmt.Sprintf(`{"candidates":[{"content":{"role":"model","parts":[]},"finishReason":%q,"index":0}],`+
-		`"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":2,"totalTokenCount":12},"responseId":"r-1"}`, reason)
+		`"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":2,"totalTokenCount":12},"modelVersion":"gemini-3-pro-001","responseId":"r-1"}`, reason)
 }
 
 // script is a reply as the API streams it, a part a chunk.
@@ -136,7 +139,7 @@ func greeting() *message.Request {
 	return &message.Request{Model: "gemini-3-pro", Messages: []message.Message{message.NewUser("Hello.")}}
 }
 
-// again returns the request that follows a reply, with a result for each of its calls.
+// again returns the request that follows a reply, with a result for each of its calls or the next question.
 func again(req *message.Request, r message.Reply) *message.Request {
 	next := *req
 	for _, block := range r.Reasoning {
@@ -145,6 +148,9 @@ func again(req *message.Request, r message.Reply) *message.Request {
 	next.Messages = append(next.Messages, message.NewAssistant(r.Text, r.ToolCalls...))
 	for _, c := range r.ToolCalls {
 		next.Messages = append(next.Messages, message.NewTool(c.ID, "done"))
+	}
+	if len(r.ToolCalls) == 0 {
+		next.Messages = append(next.Messages, message.NewUser("And then?"))
 	}
 	return &next
 }

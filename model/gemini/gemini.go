@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -12,14 +11,18 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
-// Options say where the API is and who asks. All fields are optional.
+// Options are the settings of a [Model].
 type Options struct {
-	// APIKey is the key. If empty, it is GOOGLE_API_KEY or GEMINI_API_KEY of the environment.
+	// APIKey is the key. If empty, it is what GOOGLE_API_KEY or GEMINI_API_KEY says; without one,
+	// [New] fails, but for Vertex AI. Mind that the key of the environment goes to whatever server
+	// BaseURL names.
 	APIKey string
-	// BaseURL is where the API is. If empty, it is Google's.
+	// BaseURL is where the API is, without its version. If empty, it is what GOOGLE_GEMINI_BASE_URL
+	// says, for Vertex AI GOOGLE_VERTEX_BASE_URL, and Google itself without that.
 	BaseURL string
 	// HTTPClient sends the requests; its Timeout limits whole replies. If nil, it is one with the
 	// default transport and, on Vertex AI without a key, with the credentials of the environment:
@@ -32,14 +35,15 @@ type Options struct {
 	Project, Location string
 }
 
-// Model asks Gemini models. Which one, the request says. It is safe for concurrent use.
+// A Model asks the models of Google, any of those that requests name. It is a react.Model, safe
+// for concurrent use.
 type Model struct {
 	client  *genai.Client
-	key     string        // never to be shown; may be empty
+	adapter provider.Adapter
 	timeout time.Duration // for a whole reply; zero: none
 }
 
-// New returns a model; nil options are the defaults. It asks nothing of the API, but on Vertex AI
+// New returns the models of Google. Opts may be nil. It asks nothing of the API, but on Vertex AI
 // it looks for credentials, which may take until ctx ends.
 func New(ctx context.Context, opts *Options) (*Model, error) {
 	o := *cmp.Or(opts, &Options{})
@@ -58,70 +62,35 @@ func New(ctx context.Context, opts *Options) (*Model, error) {
 		return nil, errors.New("gemini: " + strings.TrimRight(text, "."))
 	}
 	c := client.ClientConfig()
-	m := &Model{client: client, key: c.APIKey, timeout: c.HTTPClient.Timeout}
+	m := &Model{client: client, adapter: provider.Adapter{Name: "gemini", Key: c.APIKey}, timeout: c.HTTPClient.Timeout}
+	if err := m.adapter.CheckURL(c.HTTPOptions.BaseURL); err != nil {
+		return nil, err
+	}
 	c.HTTPClient.Transport = transport{cmp.Or(c.HTTPClient.Transport, http.DefaultTransport)}
 	c.HTTPClient.Timeout = 0 // it would end with the body that the SDK reads
 	return m, nil
 }
 
-// Generate asks for one reply, and streams it as it comes.
+// Generate streams one reply.
 func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[message.Delta, error] {
 	return func(yield func(message.Delta, error) bool) {
-		for d, err := range m.generate(ctx, req) {
-			if err != nil {
-				yield(nil, m.explain(ctx, err))
-				return
-			}
-			if !yield(d, nil) {
-				return
-			}
+		body, err := m.newBody(req)
+		if err != nil {
+			yield(nil, err)
+			return
 		}
-	}
-}
-
-func (m *Model) generate(ctx context.Context, req *message.Request) iter.Seq2[message.Delta, error] {
-	return func(yield func(message.Delta, error) bool) {
+		limited := ctx
 		if m.timeout > 0 {
-			limited, cancel := context.WithTimeout(ctx, m.timeout)
+			var cancel context.CancelFunc
+			limited, cancel = context.WithTimeout(ctx, m.timeout)
 			defer cancel()
-			ctx = limited
 		}
-		body, err := newBody(req)
+		x, err := m.send(limited, req.Model, body)
 		if err != nil {
-			yield(nil, err)
+			yield(nil, m.refused(ctx, x, err))
 			return
 		}
-		stream, err := m.send(ctx, req.Model, body)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer stream.Close()
-		read(stream)(yield)
+		defer x.body.Close()
+		m.read(ctx, x.body, yield)
 	}
-}
-
-// explain returns the error that a caller sees: if its context has ended, that is why.
-func (m *Model) explain(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("gemini: %w", ctx.Err())
-	}
-	return m.hide(err)
-}
-
-// hide takes the key out of an error's text, should the server or a transport have put it there.
-func (m *Model) hide(err error) error {
-	if m.key == "" || !strings.Contains(err.Error(), m.key) {
-		return err
-	}
-	masked := func(text string) string { return strings.ReplaceAll(text, m.key, "[key]") }
-	if e, ok := errors.AsType[*message.ProviderError](err); ok {
-		e.Code, e.Message, e.RequestID = masked(e.Code), masked(e.Message), masked(e.RequestID)
-		return err
-	}
-	hidden := errors.New(masked(err.Error()))
-	if e, ok := errors.AsType[*message.TransientError](err); ok {
-		return message.Transient(hidden, e.RetryAfter)
-	}
-	return hidden
 }

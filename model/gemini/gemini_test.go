@@ -116,7 +116,7 @@ func TestAConnectionThatFailsMayWorkNextTime(t *testing.T) {
 	f.Close()
 	_, err := ask(t, m)
 	require.NotNil(t, transient(err), "%v", err)
-	assert.True(t, strings.HasPrefix(err.Error(), "gemini: Post "), "%v", err)
+	assert.True(t, strings.HasPrefix(err.Error(), "gemini: dial "), "%v", err)
 }
 
 func TestThereIsOneAttempt(t *testing.T) {

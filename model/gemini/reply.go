@@ -4,58 +4,48 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
+	"time"
 
 	"google.golang.org/genai"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
-const provider = "gemini"
-
-// read returns the deltas of a stream. It reads to the end even when the model has said why it
+// read yields the deltas of a reply. It reads to the end even when the model has said why it
 // stopped, because usage may come later.
-func read(stream io.Reader) iter.Seq2[message.Delta, error] {
-	return func(yield func(message.Delta, error) bool) {
-		var r reply
-		for c, err := range chunks(stream) {
-			var deltas []message.Delta
-			switch {
-			case err == nil:
-				deltas, err = r.take(c)
-			case err == io.EOF, r.finish != "": // if the connection broke, all was said
-				deltas, err = r.end()
-			default:
-				err = r.failed(message.ErrCutOff, "", err.Error())
+func (m *Model) read(ctx context.Context, stream io.Reader, yield func(message.Delta, error) bool) {
+	var r reply
+	for event, err := range events(stream) {
+		var (
+			deltas  []message.Delta
+			failure *message.ProviderError
+		)
+		switch {
+		case err == nil:
+			deltas, failure = r.take(event)
+		case err == io.EOF, r.finish != "": // if the connection broke, all was said
+			deltas, failure = r.end()
+		default:
+			failure = provider.CutOff(err)
+		}
+		for _, d := range deltas {
+			if ctx.Err() != nil {
+				yield(nil, ctx.Err())
+				return
 			}
-			for _, d := range deltas {
-				if !yield(d, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(nil, err)
+			if !yield(d, nil) {
 				return
 			}
 		}
-	}
-}
-
-// chunks decodes a stream of server-sent events. The last thing it yields is an error, io.EOF if
-// nothing went wrong.
-func chunks(stream io.Reader) iter.Seq2[*chunk, error] {
-	return func(yield func(*chunk, error) bool) {
-		for event, err := range events(stream) {
-			c := &chunk{}
-			if err == nil && json.Unmarshal(event, c) != nil {
-				err = errors.New("malformed chunk")
-			}
-			if !yield(c, err) || err != nil {
-				return
-			}
+		if failure != nil {
+			failure.RequestID = r.id
+			yield(nil, m.adapter.Broken(ctx, failure, r.wait))
+			return
 		}
 	}
 }
@@ -63,8 +53,9 @@ func chunks(stream io.Reader) iter.Seq2[*chunk, error] {
 // maxEvent limits the size of one event.
 const maxEvent = 64 << 20
 
-// events returns the data of server-sent events, and at last an error as chunks does. What stands
-// there as plain JSON counts as well: so the API reports that something broke in the middle.
+// events returns the data of server-sent events, and at last an error, io.EOF if nothing went
+// wrong. What stands there as plain JSON counts as well: so the API reports that something broke
+// in the middle.
 func events(stream io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(stream)
@@ -101,21 +92,26 @@ func events(stream io.Reader) iter.Seq2[[]byte, error] {
 // reply is what is known of a reply so far.
 type reply struct {
 	id       string
+	model    string
 	thinking bool // a block of reasoning is open
 	text     int  // bytes
 	calls    int
 	usage    message.Usage
 	finish   genai.FinishReason // empty: it has not ended yet
 	why      string             // more about the end
+	wait     time.Duration      // that an error asks for
 }
 
-// take returns what a chunk adds.
-func (r *reply) take(c *chunk) ([]message.Delta, error) {
-	if c.ResponseID != "" {
-		r.id = c.ResponseID
+// take returns what a chunk adds, or the error that it is.
+func (r *reply) take(data []byte) ([]message.Delta, *message.ProviderError) {
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, provider.Malformed(err)
 	}
+	r.id, r.model = cmp.Or(c.ResponseID, r.id), cmp.Or(c.Model, r.model)
 	if c.Error != nil {
-		return nil, r.broken(c.Error)
+		r.wait = retryDelay(c.Error)
+		return nil, newFailure(c.Error)
 	}
 	if u := c.Usage; u != nil { // each chunk has the sum
 		r.usage = message.Usage{
@@ -124,7 +120,7 @@ func (r *reply) take(c *chunk) ([]message.Delta, error) {
 		}
 	}
 	if f := c.PromptFeedback; f != nil && f.BlockReason != "" {
-		return nil, r.failed(message.ErrRefused, f.BlockReason, f.BlockReasonMessage)
+		return nil, &message.ProviderError{Code: f.BlockReason, Message: f.BlockReasonMessage, Kind: message.ErrRefused}
 	}
 	var deltas []message.Delta
 	for _, candidate := range c.Candidates {
@@ -187,15 +183,16 @@ func (r *reply) thought(deltas []message.Delta) []message.Delta {
 }
 
 // end returns what ends a reply, when its stream has ended.
-func (r *reply) end() ([]message.Delta, error) {
+func (r *reply) end() ([]message.Delta, *message.ProviderError) {
 	var reason message.FinishReason
 	switch r.finish {
 	case "":
-		return nil, r.failed(message.ErrCutOff, "", "the stream ended before the reply did")
+		return nil, provider.CutOff(nil)
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "CONTINUATION":
-		return nil, r.failed(message.ErrCutOff, string(r.finish), r.why) // next time it may do better
+		// Next time it may do better.
+		return nil, &message.ProviderError{Code: string(r.finish), Message: r.why, Kind: message.ErrCutOff}
 	case "MISSING_THOUGHT_SIGNATURE":
-		return nil, r.failed(message.ErrInvalidRequest, string(r.finish), r.why)
+		return nil, &message.ProviderError{Code: string(r.finish), Message: r.why, Kind: message.ErrInvalidRequest}
 	case "STOP":
 		reason = message.FinishStop
 		if r.calls > 0 {
@@ -211,20 +208,5 @@ func (r *reply) end() ([]message.Delta, error) {
 	default:
 		reason = message.FinishUnknown
 	}
-	return append(r.thought(nil), message.Done{Usage: r.usage, FinishReason: reason}), nil
-}
-
-// failed returns an error that came within the reply.
-func (r *reply) failed(kind error, code, text string) error {
-	e := &message.ProviderError{Provider: provider, Code: code, Message: text, RequestID: r.id, Kind: kind}
-	return e.Classified(0)
-}
-
-// broken returns an error of the API that came within the reply.
-func (r *reply) broken(e *genai.APIError) error {
-	p := refused(e)
-	p.RequestID = r.id
-	err := p.Classified(retryAfter(e, nil))
-	p.Status = 0 // it says what kind of error it is, but it was not HTTP's
-	return err
+	return append(r.thought(nil), message.Done{Usage: r.usage, FinishReason: reason, Model: r.model}), nil
 }

@@ -11,11 +11,15 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
 // newBody returns the members of the body that a request becomes, or says what the API cannot take.
-func newBody(req *message.Request) (map[string]any, error) {
+func (m *Model) newBody(req *message.Request) (map[string]any, error) {
+	if err := req.Validate(); err != nil {
+		return nil, fmt.Errorf("gemini: %w", err)
+	}
 	body := requestBody{Tools: declarations(req.Tools)}
 	if req.System != "" {
 		body.SystemInstruction = &content{Parts: []part{textPart(req.System)}}
@@ -40,7 +44,7 @@ func newBody(req *message.Request) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gemini: %w: %w", message.ErrInvalidRequest, err)
 	}
-	return withParams(data, req.Params.ProviderParams)
+	return m.withParams(data, req.Params.ProviderParams)
 }
 
 func newContent(turn message.Turn) (content, error) {
@@ -82,7 +86,7 @@ func modelParts(turn message.AssistantTurn) []part {
 	for i, c := range turn.ToolCalls {
 		parts = append(parts, part{
 			ThoughtSignature: signed.calls[i],
-			FunctionCall:     &functionCall{ID: c.ID, Name: c.Name, Args: object(c.Arguments, "arguments")},
+			FunctionCall:     &functionCall{ID: c.ID, Name: c.Name, Args: provider.Arguments(c.Arguments)},
 		})
 	}
 	return parts
@@ -135,19 +139,6 @@ func outcome(r message.ToolResult) map[string]any {
 	return map[string]any{"output": r.Content}
 }
 
-// object returns JSON as the API takes it where it insists on an object.
-func object(raw json.RawMessage, member string) json.RawMessage {
-	switch {
-	case isObject(raw):
-		return raw
-	case len(raw) == 0:
-		return json.RawMessage("{}")
-	case !json.Valid(raw):
-		raw, _ = json.Marshal(string(raw))
-	}
-	return fmt.Appendf(nil, `{%q:%s}`, member, raw)
-}
-
 func isObject(raw json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && json.Valid(raw)
 }
@@ -183,13 +174,16 @@ func newConfig(req *message.Request) (generationConfig, error) {
 	return c, nil
 }
 
+// ours are the members of the body that are the agent's, in both spellings that the API knows.
+var ours = []string{"model", "contents", "systemInstruction", "system_instruction"}
+
 // withParams adds the provider's own parameters to a body.
-func withParams(body, params json.RawMessage) (map[string]any, error) {
-	if len(params) > 0 {
-		if !isObject(params) {
-			return nil, fmt.Errorf("gemini: %w: provider_params must be an object", message.ErrInvalidRequest)
-		}
-		var err error
+func (m *Model) withParams(body, params json.RawMessage) (map[string]any, error) {
+	given, err := m.adapter.Params(params, ours...)
+	if err != nil {
+		return nil, err
+	}
+	if len(given) > 0 {
 		if body, err = merge(body, params); err != nil {
 			return nil, fmt.Errorf("gemini: %w: provider_params: %w", message.ErrInvalidRequest, err)
 		}

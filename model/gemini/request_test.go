@@ -95,7 +95,7 @@ func TestWhatIsSent(t *testing.T) {
 			conversation(
 				hello, message.NewReasoning("A summary.", ""), message.NewReasoning("Hm.", "dA=="), message.NewReasoning("", "text:3-4:dGV4dA=="),
 				message.NewReasoning("", "call:1:Y2FsbA=="), message.NewReasoning("", "call:7:bm93aGVyZQ=="), message.NewReasoning("", "text:2-5:b3Zlcmxhcw=="), message.NewReasoning("", "text:90-99:bm93aGVyZQ=="),
-				message.NewAssistant("So be it.", call("a", "f", `{}`), call("b", "f", `{}`)),
+				message.NewAssistant("So be it.", call("a", "f", `{}`), call("b", "f", `{}`)), message.NewTool("a", "1"), message.NewTool("b", "2"),
 			),
 			`{"contents":[
 				{"role":"user","parts":[{"text":"Hello."}]},
@@ -103,7 +103,10 @@ func TestWhatIsSent(t *testing.T) {
 					{"text":"Hm.","thought":true,"thoughtSignature":"dA=="},
 					{"text":"So "},{"text":"b","thoughtSignature":"dGV4dA=="},{"text":"e it."},
 					{"functionCall":{"id":"a","name":"f","args":{}}},
-					{"functionCall":{"id":"b","name":"f","args":{}},"thoughtSignature":"Y2FsbA=="}]}]}`,
+					{"functionCall":{"id":"b","name":"f","args":{}},"thoughtSignature":"Y2FsbA=="}]},
+				{"role":"user","parts":[
+					{"functionResponse":{"id":"a","name":"f","response":{"output":"1"}}},
+					{"functionResponse":{"id":"b","name":"f","response":{"output":"2"}}}]}]}`,
 		},
 		{
 			"tools",
@@ -128,6 +131,11 @@ func TestWhatIsSent(t *testing.T) {
 			message.Request{Messages: []message.Message{hello}, Output: json.RawMessage(`{"type":"object"}`)},
 			`{"contents":[{"role":"user","parts":[{"text":"Hello."}]}],
 				"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}}}`,
+		},
+		{
+			"a cache",
+			message.Request{Messages: []message.Message{hello}, Params: message.Params{ProviderParams: json.RawMessage(`{"cachedContent":"cachedContents/7"}`)}},
+			`{"contents":[{"role":"user","parts":[{"text":"Hello."}]}],"cachedContent":"cachedContents/7"}`,
 		},
 		{
 			"the provider's own parameters",
@@ -207,7 +215,15 @@ func TestWhatCannotBeTakenIsNotSent(t *testing.T) {
 		{params(message.Params{MaxTokens: new(uint64(1 << 40))}), message.ErrUnsupported,
 			"gemini: message: unsupported by the model: max_tokens 1099511627776 is more than 2147483647"},
 		{params(message.Params{ProviderParams: json.RawMessage(`[1]`)}), message.ErrInvalidRequest,
-			"gemini: message: invalid request: provider_params must be an object"},
+			"gemini: message: invalid request: provider_params: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
+		{params(message.Params{ProviderParams: json.RawMessage(`{"contents":[]}`)}), message.ErrInvalidRequest,
+			`gemini: message: invalid request: provider_params: "contents" may not be set`},
+		{params(message.Params{ProviderParams: json.RawMessage(`{"systemInstruction":{}}`)}), message.ErrInvalidRequest,
+			`gemini: message: invalid request: provider_params: "systemInstruction" may not be set`},
+		{params(message.Params{ProviderParams: json.RawMessage(`{"system_instruction":{}}`)}), message.ErrInvalidRequest,
+			`gemini: message: invalid request: provider_params: "system_instruction" may not be set`},
+		{conversation(message.NewUser("Hello."), message.NewTool("a", "")), message.ErrInvalidRequest,
+			"gemini: message: invalid request: message 1 does not fit; see WellFormed"},
 		{conversation(message.NewUserBlocks()), message.ErrInvalidRequest,
 			"gemini: message: invalid request: the conversation is empty"},
 	} {

@@ -79,6 +79,7 @@ type generationConfig struct {
 // chunk is one piece of a reply.
 type chunk struct {
 	ResponseID     string          `json:"responseId"`
+	Model          string          `json:"modelVersion"`
 	Candidates     []candidate     `json:"candidates"`
 	PromptFeedback *promptFeedback `json:"promptFeedback"`
 	Usage          *usage          `json:"usageMetadata"`

@@ -10,6 +10,9 @@
 //		return openai.New(&openai.Options{BaseURL: mock.URL + "/v1", APIKey: "test"})
 //	})
 //
+// What the adapters have to do alike is tested alike: [RunFaults] with the mock; [RunFailures], [Fuzz]
+// and [BenchmarkStream] without it; [RunLive] with the real provider.
+//
 // It needs Node and the package that npm ci installs in this module's folder. Without them tests
 // are skipped, but fail where CI is set to true.
 //

@@ -9,6 +9,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -18,7 +19,7 @@ func (m *Model) chatParams(req *message.Request) (sdk.ChatCompletionNewParams, e
 		Model:         req.Model,
 		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
 	}
-	more, err := extras(req.Params)
+	more, err := m.extras(req.Params)
 	if err != nil {
 		return p, err
 	}
@@ -60,7 +61,7 @@ func (m *Model) tuneChat(p *sdk.ChatCompletionNewParams, params message.Params, 
 	}
 	extra := map[string]any{}
 	if params.MaxTokens != nil {
-		extra[m.opts.MaxTokens] = limited(*params.MaxTokens)
+		extra[m.opts.MaxTokensName] = limited(*params.MaxTokens)
 	}
 	if params.TopK != nil {
 		extra["top_k"] = *params.TopK // OpenAI refuses it; other servers know it
@@ -90,12 +91,12 @@ func (m *Model) chatAssistant(turn message.AssistantTurn) sdk.ChatCompletionMess
 		a.ToolCalls = append(a.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
 			OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
 				ID:       c.ID,
-				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: argumentsText(c)},
+				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(provider.Arguments(c.Arguments))},
 			},
 		})
 	}
-	if thought := reasoningText(turn.Reasoning); m.opts.Reasoning != "" && thought != "" {
-		a.SetExtraFields(map[string]any{m.opts.Reasoning: thought})
+	if thought := reasoningText(turn.Reasoning); m.opts.ReasoningName != "" && thought != "" {
+		a.SetExtraFields(map[string]any{m.opts.ReasoningName: thought})
 	}
 	return sdk.ChatCompletionMessageParamUnion{OfAssistant: &a}
 }
@@ -185,6 +186,7 @@ type chatParser struct {
 
 // chatChunk is what we read of an event.
 type chatChunk struct {
+	Model   string
 	Choices []chatChoice
 	Usage   *struct {
 		PromptTokens        int64 `json:"prompt_tokens"`
@@ -226,8 +228,9 @@ func (p *chatParser) parse(data []byte) ([]message.Delta, *message.ProviderError
 	case len(chunk.Error) > 0 && string(chunk.Error) != "null":
 		return nil, parseFailure(data)
 	case err != nil:
-		return nil, malformed(err)
+		return nil, provider.Malformed(err)
 	}
+	p.done.Model = cmp.Or(chunk.Model, p.done.Model)
 	if u := chunk.Usage; u != nil {
 		p.done.Usage = message.Usage{
 			InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens,

@@ -32,36 +32,17 @@ func filename(m message.Media) string {
 	return "document." + kind
 }
 
-// argumentsText returns the arguments as the model wrote them: a JSON string is what the model
-// wrote that was no JSON.
-func argumentsText(c message.ToolCall) string {
-	var wrote string
-	switch {
-	case len(c.Arguments) == 0:
-		return "{}"
-	case json.Unmarshal(c.Arguments, &wrote) == nil && string(c.Arguments) != "null":
-		return wrote
-	}
-	return string(c.Arguments)
-}
-
 // limited returns n as the client's type for it.
 func limited(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 // extras returns the provider's own parameters, member by member.
-func extras(p message.Params) (map[string]any, error) {
-	members := map[string]any{}
-	if len(p.ProviderParams) == 0 || string(p.ProviderParams) == "null" {
-		return members, nil
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(p.ProviderParams, &raw); err != nil {
-		return nil, fmt.Errorf("openai: %w: provider_params: %w", message.ErrInvalidRequest, err)
-	}
-	for name, value := range raw {
+func (m *Model) extras(p message.Params) (map[string]any, error) {
+	given, err := m.adapter.Params(p.ProviderParams, "model", "messages", "input", "instructions", "tools", "stream")
+	members := make(map[string]any, len(given))
+	for name, value := range given {
 		members[name] = value
 	}
-	return members, nil
+	return members, err
 }
 
 // schema returns a JSON schema as it was written: models fill in properties in their order, which

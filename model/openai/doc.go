@@ -13,7 +13,11 @@
 //	openai.New(&openai.Options{BaseURL: "http://localhost:11434/v1"})
 //
 // Parameters that only some models have, such as reasoning with its effort and summary, go into
-// message.Params.ProviderParams; they become members of the request and win over all others.
+// message.Params.ProviderParams; they become members of the request and win over all others, but
+// for the model, the conversation, the tools and stream, which are the agent's.
+//
+// Prompts are cached without being asked for; {"prompt_cache_key":"…"} among ProviderParams keeps
+// requests that begin alike together. What was read from the cache is in the usage.
 //
 // # Guarantees
 //
@@ -30,11 +34,14 @@
 //     Completions: video, and audio and documents by URL. There, top_k is sent, because other
 //     servers know it; OpenAI refuses it.
 //   - When the context ends, its error is the error, at once.
-//   - The key is in no error.
+//   - The key is in no error, and no more of a page than its beginning.
 //   - Schemas are sent as they were written, in their order. Output is strict where strict mode can
 //     express it.
 //
 // # Limits
+//
+// Arguments of a call that are not an object, such as malformed JSON that the model wrote, go back as
+// the member "arguments" of one: some servers refuse a conversation with anything else.
 //
 // The text of several blocks is one text, that of several parts of a reasoning summary has an empty
 // line between them. Reasoning that stood between calls goes back before them. Reasoning with the

@@ -49,7 +49,7 @@ func fake(t testing.TB, s reacttest.Scenario) *httptest.Server {
 // pieces cuts a text in pieces, between characters.
 func pieces(text string) (all []string) {
 	for r := []rune(text); len(r) > 0; {
-		n := min(3, len(r))
+		n := min(5, len(r))
 		all, r = append(all, string(r[:n])), r[n:]
 	}
 	return all
@@ -159,12 +159,14 @@ func answering(api openai.API, status int, header http.Header, body io.Reader) *
 const key = "sk-very-secret"
 
 // stream is the body of a reply of these events.
-func stream(events ...string) io.Reader {
+func stream(events ...string) io.Reader { return strings.NewReader(body(events...)) }
+
+func body(events ...string) string {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&b, "data: %s\n\n", e)
 	}
-	return strings.NewReader(b.String())
+	return b.String()
 }
 
 // ask is the shortest request.

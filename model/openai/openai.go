@@ -16,6 +16,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -38,14 +39,15 @@ type Options struct {
 	BaseURL string
 	// API is the dialect. If empty, it is Responses at OpenAI itself and ChatCompletions elsewhere.
 	API API
-	// HTTPClient sends the requests. If nil, it is http.DefaultClient.
+	// HTTPClient sends the requests; its Timeout limits whole replies. If nil, it is
+	// http.DefaultClient.
 	HTTPClient *http.Client
-	// MaxTokens names the member for the limit of tokens in Chat Completions. If empty, it is
+	// MaxTokensName names the member for the limit of tokens in Chat Completions. If empty, it is
 	// max_completion_tokens at OpenAI and Azure, and max_tokens elsewhere.
-	MaxTokens string
-	// Reasoning names the member in which Chat Completions sends the model's reasoning back, such
-	// as reasoning_content. If empty, reasoning is not sent back: most servers want none.
-	Reasoning string
+	MaxTokensName string
+	// ReasoningName names the member in which Chat Completions sends the model's reasoning back,
+	// such as reasoning_content. If empty, reasoning is not sent back: most servers want none.
+	ReasoningName string
 	// Client holds more options of OpenAI's client: headers, the authentication of Azure, middleware.
 	Client []option.RequestOption
 }
@@ -53,8 +55,9 @@ type Options struct {
 // A Model asks the models of a server, any of those that requests name. It is a react.Model, safe
 // for concurrent use.
 type Model struct {
-	client sdk.Client
-	opts   Options // with the defaults filled in
+	client  sdk.Client
+	adapter provider.Adapter
+	opts    Options // with the defaults filled in
 }
 
 // New returns the models of a server. Opts may be nil.
@@ -72,14 +75,14 @@ func New(opts *Options) *Model {
 			o.API = Responses
 		}
 	}
-	if o.MaxTokens == "" {
-		o.MaxTokens = "max_tokens"
+	if o.MaxTokensName == "" {
+		o.MaxTokensName = "max_tokens"
 		if openAI || azure {
-			o.MaxTokens = "max_completion_tokens"
+			o.MaxTokensName = "max_completion_tokens"
 		}
 	}
 	// How often to ask is the agent's decision, not the client's.
-	client := []option.RequestOption{option.WithMaxRetries(0)}
+	client := []option.RequestOption{option.WithMaxRetries(0), option.WithMiddleware(bounded)}
 	if o.APIKey != "" {
 		client = append(client, option.WithAPIKey(o.APIKey))
 	}
@@ -89,7 +92,15 @@ func New(opts *Options) *Model {
 	if o.HTTPClient != nil {
 		client = append(client, option.WithHTTPClient(o.HTTPClient))
 	}
-	return &Model{client: sdk.NewClient(append(client, o.Client...)...), opts: o}
+	return &Model{
+		client:  sdk.NewClient(append(client, o.Client...)...),
+		adapter: provider.Adapter{Name: "openai", Key: o.APIKey},
+		opts:    o,
+	}
+}
+
+func bounded(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	return provider.Bounded(next(req))
 }
 
 // within reports whether the URL is on the domain. An empty one is OpenAI's.
@@ -129,11 +140,11 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 				}
 			}
 			if failure != nil {
-				yield(nil, m.classified(ctx, failure, res.Header))
+				yield(nil, m.failed(ctx, failure, res))
 				return
 			}
 		}
-		yield(nil, m.classified(ctx, cutOff(events.Err()), res.Header))
+		yield(nil, m.failed(ctx, provider.CutOff(events.Err()), res))
 	}
 }
 
@@ -141,6 +152,9 @@ func (m *Model) Generate(ctx context.Context, req *message.Request) iter.Seq2[me
 func (m *Model) ask(ctx context.Context, req *message.Request) (res *http.Response, p parser, err error) {
 	if err := req.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("openai: %w", err)
+	}
+	if err := m.adapter.CheckURL(m.opts.BaseURL); err != nil {
+		return nil, nil, err
 	}
 	// The client's streams hide whether the end of the events was announced, so only the response
 	// is of use.
@@ -168,17 +182,13 @@ func (m *Model) ask(ctx context.Context, req *message.Request) (res *http.Respon
 func (m *Model) answered(ctx context.Context, res *http.Response, p parser, err error) (*http.Response, parser, error) {
 	switch {
 	case res == nil || err != nil && res.StatusCode < http.StatusBadRequest:
-		return nil, nil, m.unreachable(ctx, err)
+		return nil, nil, m.adapter.Unreachable(ctx, err)
 	case res.StatusCode < http.StatusBadRequest && !isJSON(res.Header):
 		return res, p, nil
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // what can be read of it is the answer
-	failure := parseFailure(body)
-	if res.StatusCode >= http.StatusBadRequest {
-		failure.Status = res.StatusCode
-	}
-	return nil, nil, m.classified(ctx, failure, res.Header)
+	return nil, nil, m.failed(ctx, parseFailure(body), res)
 }
 
 // isJSON reports whether the answer is one document, as some servers send errors with status 200.

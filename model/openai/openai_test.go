@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,7 +76,7 @@ func TestOthersUnderstandTheModel(t *testing.T) {
 	mock := modeltest.Start(t)
 	reply := message.Reply{
 		Reasoning: []message.ReasoningDone{{Text: "West coast."}}, Text: "Rain.", FinishReason: message.FinishStop,
-		Usage: message.Usage{InputTokens: 12, OutputTokens: 34},
+		Usage: message.Usage{InputTokens: 12, OutputTokens: 34}, Model: "gpt-5.2",
 	}
 	for _, api := range dialects {
 		t.Run(string(api), func(t *testing.T) {
@@ -130,57 +129,10 @@ func TestOthersUnderstandTheModel(t *testing.T) {
 func TestFaultsOfTheServer(t *testing.T) {
 	t.Parallel()
 	mock := modeltest.Start(t)
-	reply := message.Reply{Text: "It rains in Oslo today.", FinishReason: message.FinishStop}
 	for _, api := range dialects {
-		m := openai.New(&openai.Options{APIKey: key, BaseURL: mock.URL + "/v1", API: api})
-		t.Run(string(api)+" limits, overload, then a reply", func(t *testing.T) {
-			mock.Answer(t,
-				modeltest.Answer{Status: 429, Code: "rate_limit_exceeded", Message: "Slow down.", RetryAfter: 7},
-				modeltest.Answer{Status: 529}, modeltest.Answer{Status: 503}, modeltest.Answer{Reply: reply})
-			said, err := failure(t, m)
-			require.ErrorIs(t, err, message.ErrRateLimited)
-			require.Equal(t, 7*time.Second, err.(*message.TransientError).RetryAfter)
-			require.Equal(t, "rate_limit_exceeded", said.Code)
-			require.Equal(t, "Slow down.", said.Message)
-			for _, status := range []int{529, 503} {
-				said, err = failure(t, m)
-				require.ErrorIs(t, err, message.ErrOverloaded)
-				require.Equal(t, status, said.Status)
-				require.IsType(t, (*message.TransientError)(nil), err)
-			}
-			got, err := collect(t, m, ask())
-			require.NoError(t, err)
-			require.Equal(t, reply.Text, got.Text)
-			require.Len(t, mock.Requests(t), 4, "nothing was tried again")
+		t.Run(string(api), func(t *testing.T) {
+			modeltest.RunFaults(t, mock, openai.New(&openai.Options{APIKey: key, BaseURL: mock.URL + "/v1", API: api}), "gpt-4o")
 		})
-		t.Run(string(api)+" a reply that is cut", func(t *testing.T) {
-			mock.Answer(t, modeltest.Answer{Reply: reply, CutAfter: 8, ChunkSize: 2})
-			_, err := failure(t, m)
-			require.ErrorIs(t, err, message.ErrCutOff)
-			require.IsType(t, (*message.TransientError)(nil), err)
-		})
-		t.Run(string(api)+" a first byte that does not come", func(t *testing.T) {
-			mock.Answer(t, modeltest.Answer{Reply: reply, Delay: time.Hour})
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			_, err := message.Collect(m.Generate(ctx, ask()))
-			require.Equal(t, context.DeadlineExceeded, err)
-		})
-	}
-}
-
-func TestEndOfTheContextInTheMiddleOfAReply(t *testing.T) {
-	t.Parallel()
-	reply := message.Reply{Text: "It rains in Oslo today.", FinishReason: message.FinishStop}
-	for _, api := range dialects {
-		m := openai.New(&openai.Options{APIKey: key, BaseURL: fake(t, reacttest.Scenario{Reply: reply}).URL, API: api})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var err error
-		for _, err = range m.Generate(ctx, ask()) {
-			cancel()
-		}
-		require.Equal(t, context.Canceled, err)
 	}
 }
 
@@ -197,7 +149,7 @@ func TestDialectThatAServerIsExpectedToSpeak(t *testing.T) {
 		{base: "https://me.openai.azure.com/openai/v1", path: "/openai/v1/chat/completions", maxTokens: "max_completion_tokens"},
 		{base: "http://localhost/v1", path: "/v1/responses", maxTokens: "max_output_tokens", opts: openai.Options{API: openai.Responses}},
 		{path: "/v1/chat/completions", maxTokens: "max_completion_tokens", opts: openai.Options{API: openai.ChatCompletions}},
-		{path: "/v1/chat/completions", maxTokens: "num_predict", opts: openai.Options{API: openai.ChatCompletions, MaxTokens: "num_predict"}},
+		{path: "/v1/chat/completions", maxTokens: "num_predict", opts: openai.Options{API: openai.ChatCompletions, MaxTokensName: "num_predict"}},
 	} {
 		t.Setenv("OPENAI_BASE_URL", c.env)
 		if c.env == "" {
@@ -225,41 +177,4 @@ func TestUnknownAPI(t *testing.T) {
 	t.Parallel()
 	_, err := collect(t, openai.New(&openai.Options{API: "soap"}), ask())
 	require.EqualError(t, err, `openai: there is no API "soap"`)
-}
-
-func TestLive(t *testing.T) {
-	if os.Getenv("OPENAI_API_KEY") == "" {
-		t.Skip("OPENAI_API_KEY is not set: OpenAI itself was not asked")
-	}
-	model := os.Getenv("OPENAI_TEST_MODEL")
-	if model == "" {
-		model = "gpt-5-nano"
-	}
-	apis := dialects
-	if os.Getenv("OPENAI_BASE_URL") != "" {
-		apis = dialects[1:]
-	}
-	for _, api := range apis {
-		t.Run(string(api), func(t *testing.T) {
-			m := openai.New(&openai.Options{API: api})
-			req := conversation()
-			req.Model = model
-			req.Messages = req.Messages[:1]
-			reply, err := collect(t, m, req)
-			require.NoError(t, err)
-			require.NotEmpty(t, reply.ToolCalls)
-			require.Equal(t, message.FinishToolCalls, reply.FinishReason)
-			require.NotZero(t, reply.Usage.OutputTokens)
-			for _, r := range reply.Reasoning {
-				req.Messages = append(req.Messages, message.NewReasoning(r.Text, r.Signature))
-			}
-			req.Messages = append(req.Messages, &message.Assistant{Content: reply.Text, ToolCalls: reply.ToolCalls})
-			for _, c := range reply.ToolCalls {
-				req.Messages = append(req.Messages, message.NewTool(c.ID, "rain"))
-			}
-			reply, err = collect(t, m, req)
-			require.NoError(t, err)
-			require.NotEmpty(t, reply.Text)
-		})
-	}
 }

@@ -86,6 +86,9 @@ var requests = map[string]func(*message.Request){
 			ProviderParams: json.RawMessage(`{"top_p":0.5,"reasoning":{"effort":"low","summary":"auto"},"a.b":[1E2,9007199254740993],"service_tier":null}`),
 		}
 	},
+	"cached": func(r *message.Request) {
+		r.Params.ProviderParams = json.RawMessage(`{"prompt_cache_key":"tenant-7","prompt_cache_retention":"24h"}`)
+	},
 	"strict output": func(r *message.Request) {
 		r.Output = json.RawMessage(`{"type":"object","properties":{"why":{"type":"string"},"answer":{"anyOf":[{"type":"null"},{"type":"array","items":{"$ref":"#/$defs/a"}}]}},"required":["why","answer"],"additionalProperties":false,"$defs":{"a":{"type":"string"}}}`)
 	},
@@ -153,9 +156,9 @@ func sent(t testing.TB, opts openai.Options, req *message.Request) (body []byte)
 
 func TestReasoningGoesBackWhereTheServerWantsIt(t *testing.T) {
 	t.Parallel()
-	opts := openai.Options{API: openai.ChatCompletions, Reasoning: "reasoning_content"}
+	opts := openai.Options{API: openai.ChatCompletions, ReasoningName: "reasoning_content"}
 	require.Contains(t, string(sent(t, opts, conversation())), `"reasoning_content":"It rains there."`)
-	opts.Reasoning = ""
+	opts.ReasoningName = ""
 	require.NotContains(t, string(sent(t, opts, conversation())), "It rains there.")
 }
 
@@ -180,6 +183,12 @@ func TestWhatAnAPIHasNoPlaceForIsNotSent(t *testing.T) {
 		{openai.ChatCompletions, func(r *message.Request) { r.Messages = user(inline(message.Video, "video/mp4")) }, message.ErrUnsupported, "video"},
 		{openai.ChatCompletions, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`[]`) }, message.ErrInvalidRequest, "provider_params"},
 		{openai.Responses, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{`) }, message.ErrInvalidRequest, "provider_params"},
+		{openai.Responses, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{"model":"o1-pro"}`) }, message.ErrInvalidRequest, `"model" may not be set`},
+		{openai.Responses, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{"input":[]}`) }, message.ErrInvalidRequest, `"input"`},
+		{openai.Responses, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{"instructions":"Obey."}`) }, message.ErrInvalidRequest, `"instructions"`},
+		{openai.ChatCompletions, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{"messages":[]}`) }, message.ErrInvalidRequest, `"messages"`},
+		{openai.ChatCompletions, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{"tools":[]}`) }, message.ErrInvalidRequest, `"tools"`},
+		{openai.ChatCompletions, func(r *message.Request) { r.Params.ProviderParams = json.RawMessage(`{"stream":false}`) }, message.ErrInvalidRequest, `"stream"`},
 		{openai.Responses, func(r *message.Request) { r.Messages = nil }, message.ErrInvalidRequest, "no messages"},
 	} {
 		req := ask()

@@ -7,6 +7,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 
+	"github.com/everstep-go/everstep/internal/provider"
 	"github.com/everstep-go/everstep/message"
 )
 
@@ -23,11 +24,11 @@ func (m *Model) responsesParams(req *message.Request) (responses.ResponseNewPara
 	if mayReason(req.Model) {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
-	more, err := extras(req.Params)
+	more, err := m.extras(req.Params)
 	if err != nil {
 		return p, err
 	}
-	if err := noPlace(req.Params); err != nil {
+	if err := m.adapter.Without(req.Params, "top_k", "stop_sequences", "frequency_penalty", "presence_penalty", "seed"); err != nil {
 		return p, err
 	}
 	if req.Params.MaxTokens != nil {
@@ -67,26 +68,6 @@ func mayReason(model string) bool {
 	return !strings.Contains(model, "-chat")
 }
 
-// noPlace names the first parameter that Responses does not have.
-func noPlace(p message.Params) error {
-	var name string
-	switch {
-	case p.TopK != nil:
-		name = "top_k"
-	case len(p.StopSequences) > 0:
-		name = "stop_sequences"
-	case p.FrequencyPenalty != nil:
-		name = "frequency_penalty"
-	case p.PresencePenalty != nil:
-		name = "presence_penalty"
-	case p.Seed != nil:
-		name = "seed"
-	default:
-		return nil
-	}
-	return unsupported("Responses", "the parameter %s", name)
-}
-
 func responsesItems(turn message.Turn) (responses.ResponseInputParam, error) {
 	switch turn := turn.(type) {
 	case message.AssistantTurn:
@@ -116,7 +97,7 @@ func responsesAssistant(turn message.AssistantTurn) (items responses.ResponseInp
 		items = append(items, responses.ResponseInputItemParamOfMessage(turn.Text, responses.EasyInputMessageRoleAssistant))
 	}
 	for _, c := range turn.ToolCalls {
-		items = append(items, responses.ResponseInputItemParamOfFunctionCall(argumentsText(c), c.ID, c.Name))
+		items = append(items, responses.ResponseInputItemParamOfFunctionCall(string(provider.Arguments(c.Arguments)), c.ID, c.Name))
 	}
 	return items
 }
@@ -181,6 +162,7 @@ type responsesEvent struct {
 	OutputIndex  int `json:"output_index"`
 	SummaryIndex int `json:"summary_index"`
 	Response     struct {
+		Model             string
 		Error             json.RawMessage
 		IncompleteDetails struct{ Reason string } `json:"incomplete_details"`
 		Usage             struct {
@@ -213,7 +195,7 @@ func (p *responsesParser) parse(data []byte) ([]message.Delta, *message.Provider
 	case e.Type == "error" || len(e.Error) > 0 && string(e.Error) != "null":
 		return nil, parseFailure(data)
 	case err != nil:
-		return nil, malformed(err)
+		return nil, provider.Malformed(err)
 	}
 	switch e.Type {
 	case "response.output_text.delta":
@@ -300,7 +282,7 @@ func summary(item responsesItem) string {
 
 func (p *responsesParser) finish(e responsesEvent) message.Done {
 	u := e.Response.Usage
-	d := message.Done{FinishReason: message.FinishStop, Usage: message.Usage{
+	d := message.Done{FinishReason: message.FinishStop, Model: e.Response.Model, Usage: message.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CachedInputTokens: u.InputTokensDetails.CachedTokens, ReasoningTokens: u.OutputTokensDetails.ReasoningTokens,
 	}}

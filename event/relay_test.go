@@ -1,0 +1,368 @@
+package event_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/everstep-go/everstep/event"
+)
+
+var errAway = errors.New("away")
+
+// shared is a log that relays of one test share.
+type shared struct {
+	mu      sync.Mutex // guards what follows
+	chunks  []event.Chunk
+	hearers map[*member]func(event.Notice)
+	away    bool
+	silent  bool // nobody is told
+	appends int
+	reads   int
+}
+
+// member is the log as one process has it.
+type member struct{ *shared }
+
+func (m *member) Append(_ context.Context, chunks []event.Chunk, signals []event.Signal) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return errAway
+	}
+	m.appends++
+	n := event.Notice{Signals: signals}
+	for _, c := range chunks {
+		m.chunks = append(m.chunks, c)
+		n.Runs = append(n.Runs, c.Run)
+	}
+	for other, hear := range m.hearers {
+		if other != m && !m.silent {
+			hear(n)
+		}
+	}
+	return nil
+}
+
+func (m *member) Read(_ context.Context, after []event.Position) (out []event.Chunk, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, errAway
+	}
+	m.reads++
+	for _, p := range after {
+		var own []event.Chunk
+		for _, c := range m.chunks {
+			if c.Tenant == p.Tenant && c.Run == p.Run && c.First > p.After {
+				own = append(own, c)
+			}
+		}
+		slices.SortFunc(own, func(a, b event.Chunk) int { return int(a.First - b.First) })
+		out = append(out, own...)
+	}
+	return out, nil
+}
+
+func (m *member) Listen(ctx context.Context, hear func(event.Notice)) error {
+	m.mu.Lock()
+	if m.away {
+		m.mu.Unlock()
+		return errAway
+	}
+	if m.hearers == nil {
+		m.hearers = make(map[*member]func(event.Notice))
+	}
+	m.hearers[m] = hear
+	m.mu.Unlock()
+	hear(event.Notice{All: true})
+	<-ctx.Done()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.hearers, m)
+	return ctx.Err()
+}
+
+func (s *shared) set(change func(*shared)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+// relays returns relays of two processes.
+func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *shared) {
+	t.Helper()
+	o.Logger = slog.New(slog.DiscardHandler)
+	log = &shared{}
+	here, there = event.NewRelay(&member{log}, &o), event.NewRelay(&member{log}, &o)
+	t.Cleanup(func() {
+		require.NoError(t, here.Close())
+		require.NoError(t, there.Close())
+	})
+	synctest.Wait()
+	return here, there, log
+}
+
+// tale is a run whose events a test publishes.
+type tale struct {
+	run, session uuid.UUID
+	next         int64
+}
+
+func newTale() *tale { return &tale{uuid.New(), uuid.New(), 1} }
+
+func (s *tale) say(bus event.Bus, data ...event.Data) {
+	for _, d := range data {
+		bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
+		s.next++
+	}
+}
+
+func word(s string) event.Data { return event.TextMessageContent{Delta: s} }
+
+var over event.Data = event.RunFinished{Status: "completed"}
+
+// tell is what an observer hears, a letter for each event, until it ends.
+func tell(seq func(func(event.Event, error) bool)) (string, error) {
+	var out strings.Builder
+	for e, err := range seq {
+		if err != nil {
+			return out.String(), err
+		}
+		switch d := e.Data.(type) {
+		case event.TextMessageContent:
+			out.WriteString(d.Delta)
+		case event.RunFinished:
+			out.WriteString(".")
+		}
+	}
+	return out.String(), nil
+}
+
+func TestARunIsObservedInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, log := relays(t, event.RelayOptions{})
+		s := newTale()
+		s.say(here, word("a"), word("b"))
+		time.Sleep(time.Second)
+		began := time.Now()
+		time.AfterFunc(time.Second, func() { s.say(here, word("c"), over) })
+		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		require.NoError(t, err)
+		require.Equal(t, "abc.", got)
+		assert.Less(t, time.Since(began), time.Second+50*time.Millisecond, "the notice comes, not the poll")
+		assert.Equal(t, 2, log.appends, "what is said at once goes at once")
+
+		for after, want := range map[int64]string{0: "abc.", 1: "bc.", 3: ".", 4: "", math.MaxInt64: ""} {
+			got, err := tell(there.Subscribe(t.Context(), "t", s.run, after))
+			require.NoError(t, err)
+			assert.Equal(t, want, got, "after %d", after)
+		}
+		_, err = tell(there.Subscribe(t.Context(), "other", s.run, 0))
+		require.ErrorIs(t, err, event.ErrNoLog)
+		got, err = tell(here.Subscribe(t.Context(), "t", s.run, 2))
+		require.NoError(t, err)
+		assert.Equal(t, "c.", got)
+	})
+}
+
+func TestAnObserverElsewhereIsServedWithoutNoticesToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, log := relays(t, event.RelayOptions{})
+		log.set(func(s *shared) { s.silent = true })
+		s := newTale()
+		s.say(here, word("a"))
+		time.Sleep(time.Second)
+		began := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { s.say(here, over) })
+		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		require.NoError(t, err)
+		require.Equal(t, "a.", got)
+		assert.LessOrEqual(t, time.Since(began), 1500*time.Millisecond)
+	})
+}
+
+func TestFollowingWaitsForTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{})
+		s := newTale()
+		_, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		require.ErrorIs(t, err, event.ErrNoLog)
+		time.AfterFunc(time.Minute, func() { s.say(here, word("a"), over) })
+		got, err := tell(there.Follow(t.Context(), "t", s.run, math.MaxInt64))
+		require.NoError(t, err)
+		require.Equal(t, "a.", got)
+	})
+}
+
+func TestALogThatIsAwayLosesNothingThatFitsIntoTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, log := relays(t, event.RelayOptions{})
+		s := newTale()
+		s.say(here, word("a"))
+		time.Sleep(time.Second)
+		seq := there.Subscribe(t.Context(), "t", s.run, 0)
+		log.set(func(s *shared) { s.away = true })
+		began := time.Now()
+		s.say(here, word("b"))
+		require.Zero(t, time.Since(began))
+		time.Sleep(time.Minute)
+		s.say(here, word("c"), over)
+		time.AfterFunc(time.Minute, func() { log.set(func(s *shared) { s.away = false }) })
+		got, err := tell(seq)
+		require.NoError(t, err)
+		require.Equal(t, "abc.", got)
+	})
+}
+
+func TestWhatDoesNotFitIntoTheQueueIsAGapElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, log := relays(t, event.RelayOptions{QueueBytes: 300})
+		s := newTale()
+		s.say(here, word("a"))
+		time.Sleep(time.Second)
+		seq := there.Subscribe(t.Context(), "t", s.run, 0)
+		log.set(func(s *shared) { s.away = true })
+		s.say(here, word("b"), word("c"), word("d"), word("e"), word("f"), over)
+		log.set(func(s *shared) { s.away = false })
+		got, err := tell(seq)
+		gap, ok := errors.AsType[*event.GapError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, int64(7), gap.First)
+		require.Equal(t, "abcde", got+"", "what came before the gap is whole")
+		got, err = tell(there.Subscribe(t.Context(), "t", s.run, gap.First-1))
+		require.NoError(t, err)
+		require.Equal(t, ".", got)
+	})
+}
+
+func TestATakeoverIsAGapElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{})
+		s := newTale()
+		s.say(here, word("a"))
+		time.Sleep(time.Second)
+		third := there.Subscribe(t.Context(), "t", s.run, 0)
+		s.next += 1 << 32
+		first := s.next
+		there.Open("t", s.run)
+		s.say(there, word("b"), over)
+		got, err := tell(third)
+		gap, ok := errors.AsType[*event.GapError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, first, gap.First)
+		require.Equal(t, "a", got)
+
+		// The old owner's process finds out, and follows the new one.
+		_, err = tell(here.Subscribe(cancelled(t), "t", s.run, 0))
+		require.ErrorIs(t, err, context.Canceled)
+		here.Drop("t", s.run)
+		time.Sleep(time.Second)
+		got, err = tell(here.Subscribe(t.Context(), "t", s.run, first-1))
+		require.NoError(t, err)
+		require.Equal(t, "b.", got)
+	})
+}
+
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Second, cancel)
+	return ctx
+}
+
+func TestASilentLogEndsASubscription(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, there, log := relays(t, event.RelayOptions{})
+		log.set(func(s *shared) { s.away = true })
+		_, err := tell(there.Subscribe(t.Context(), "t", uuid.New(), 0))
+		require.ErrorContains(t, err, "does not answer")
+	})
+}
+
+func TestEachLoopOfASubscriptionElsewhereStartsAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{})
+		s := newTale()
+		s.say(here, word("a"), word("b"), over)
+		time.Sleep(time.Second)
+		seq := there.Subscribe(t.Context(), "t", s.run, 1)
+		for range 3 {
+			got, err := tell(seq)
+			require.NoError(t, err)
+			require.Equal(t, "b.", got)
+		}
+	})
+}
+
+func TestNothingIsReadForWhoHasGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, log := relays(t, event.RelayOptions{})
+		s := newTale()
+		s.say(here, word("a"))
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		_ = there.Subscribe(ctx, "t", s.run, 0) // who never loops
+		for range there.Subscribe(t.Context(), "t", s.run, 0) {
+			break
+		}
+		cancel()
+		synctest.Wait()
+		reads := log.reads
+		time.Sleep(time.Minute)
+		require.Equal(t, reads, log.reads)
+	})
+}
+
+func TestSignalsReachOtherProcesses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{})
+		signals := there.Signals(t.Context())
+		own := here.Signals(t.Context())
+		want := signal(event.CancelRequested)
+		here.Signal(want)
+		for s := range signals {
+			require.Equal(t, want, s)
+			break
+		}
+		for s := range own {
+			require.Equal(t, want, s)
+			break
+		}
+	})
+}
+
+func TestCloseSendsWhatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{})
+		s := newTale()
+		s.say(here, word("a"), over)
+		require.NoError(t, here.Close())
+		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		require.NoError(t, err)
+		require.Equal(t, "a.", got)
+		_, err = tell(here.Subscribe(t.Context(), "t", s.run, 0))
+		require.ErrorIs(t, err, event.ErrClosed)
+	})
+}
