@@ -156,7 +156,7 @@ var breakages = []breakage{
 				<-ctx.Done()
 			}
 		}
-	}, []string{"terminal", "order", "big_events", "all_kinds", "away", "opened", "begun_in_the_middle"}},
+	}, []string{"terminal", "order", "big_events", "all_kinds", "away", "begun_in_the_middle"}},
 	{"takes the error of a run for an event like others", func(w *twin) {
 		says(w, func(data event.Data) event.Data {
 			if d, ok := data.(event.RunError); ok {
@@ -191,8 +191,15 @@ var breakages = []breakage{
 		asks(w, func(tenant string, _ uuid.UUID, after int64) (string, uuid.UUID, int64) { return tenant, id, after })
 	}, []string{"many_runs"}},
 	{"begins a log with the first event only", func(w *twin) {
-		w.open = w.own.Open
+		w.open = func(string, uuid.UUID) {}
 	}, []string{"opened"}},
+	{"does not wait for the first event", func(w *twin) { w.follow = w.subscribe }, []string{"followed"}},
+	{"does not know when it is followed no more", func(w *twin) {
+		sound := w.follow
+		w.follow = func(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[event.Event, error] {
+			return sound(context.WithoutCancel(ctx), tenant, run, after)
+		}
+	}, []string{"followed"}},
 	{"hides that a log begins in the middle", func(w *twin) {
 		sound := w.subscribe
 		w.subscribe = func(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[event.Event, error] {
@@ -330,18 +337,20 @@ var breakages = []breakage{
 				publish(e)
 			}
 		})
-	}, []string{"taken_over", "taken_over_and_told", "taken_back", "former_owner", "ended_elsewhere"}},
-	{"takes a new owner's numbers for a gap", func(w *twin) {
-		last := int64(0)
+	}, []string{"taken_over", "taken_back", "former_owner", "ended_elsewhere"}},
+	{"ends before a new owner", func(w *twin) {
 		edit(w, func(e event.Event, err error, yield func(event.Event, error) bool) bool {
-			if err == nil && e.Seq > last+ownerNumbers {
-				last = e.Seq
-				yield(event.Event{}, &event.GapError{First: e.Seq})
-				return false
-			}
-			return yield(e, err)
+			return e.Seq < ownerNumbers && yield(e, err)
 		})
-	}, []string{"taken_over"}},
+	}, []string{"taken_over", "gap_at_a_takeover"}},
+	{"says a gap behind the first event of a new owner", func(w *twin) {
+		edit(w, func(e event.Event, err error, yield func(event.Event, error) bool) bool {
+			if e.Seq == ownerNumbers+6 {
+				e, err = event.Event{}, &event.GapError{First: e.Seq + 1}
+			}
+			return yield(e, err) && err == nil
+		})
+	}, []string{"taken_over", "gap_at_a_takeover"}},
 	{"loses the first event of a new owner", func(w *twin) {
 		carries(w, func(e event.Event, publish func(event.Event)) {
 			if e.Seq%ownerNumbers != 6 || e.Seq < ownerNumbers {
@@ -361,7 +370,7 @@ var breakages = []breakage{
 			}
 			return tenant, run, after
 		})
-	}, []string{"taken_over_and_told", "taken_back"}},
+	}, []string{"taken_over", "taken_back"}},
 	{"takes what a former owner says", func(w *twin) {
 		edit(w, func(e event.Event, err error, yield func(event.Event, error) bool) bool {
 			if err == nil && e.Seq == ownerNumbers+7 {

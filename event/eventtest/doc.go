@@ -14,7 +14,8 @@
 //
 // What crosses to another process takes its time. A case waits until it has happened, at most
 // as long as the harness has patience; it never waits for time to pass. A run that one bus has just
-// begun may still be unknown to the other: [event.ErrNoLog] is asked again, as package graph does.
+// begun may still be unknown to the other: where the answer is [event.ErrNoLog], a case asks again, and
+// after an [*event.GapError] it goes on with the first number that is kept, as package graph does.
 //
 // # Testing the suite
 //

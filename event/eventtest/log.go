@@ -2,7 +2,6 @@ package eventtest
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"math"
 	"sync"
@@ -214,18 +213,38 @@ var logScenarios = []scenario{
 				return
 			}
 			b.begin(b.One) // a second time does nothing
-			var watchers []*watcher
-			b.sides(func(side string, bus event.Bus) {
-				b.eventually(func() bool { return b.observable(bus) }, "could observe the run on %s", side)
-				watchers = append(watchers, b.watch(bus, 0), b.watch(bus, math.MaxInt64))
-			})
+			watchers := []*watcher{b.watch(b.One, 0), b.watch(b.One, math.MaxInt64)}
 			b.say(b.One, 1, 1)
 			b.begin(b.One)
-			b.begin(b.Other)
 			b.finish(b.One, 2)
 			for i, w := range watchers {
 				w.expect(count(1, 2), "observer %d", i)
 			}
+		},
+	},
+	{
+		name:    "followed",
+		defends: "Who follows a run waits for its first event, and sees all.",
+		run: func(b *bundle) {
+			follower, ok := b.Other.(event.Follower)
+			if !ok {
+				return
+			}
+			var watchers []*watcher
+			for _, after := range []int64{0, 0, math.MaxInt64} {
+				watchers = append(watchers, b.loop(follower.Follow(b.ctx, tenant, b.run, after)))
+			}
+			b.say(b.One, 1, 3)
+			b.finish(b.One, 4)
+			for i, w := range watchers {
+				w.expect(count(1, 4), "observer %d", i)
+			}
+			b.loop(follower.Follow(b.ctx, tenant, b.run, 2)).expect(count(3, 4), "of a run that has ended")
+			ctx, stop := context.WithCancel(b.ctx)
+			b.run = uuid.New()
+			w := b.loop(follower.Follow(ctx, tenant, b.run, 0))
+			stop()
+			w.fails(context.Canceled, nil, "who follows a run that never begins")
 		},
 	},
 	{
@@ -245,16 +264,4 @@ var logScenarios = []scenario{
 			})
 		},
 	},
-}
-
-// observable reports whether a bus has a log of the run: then an observer waits for its events.
-func (b *bundle) observable(bus event.Bus) bool {
-	ctx, stop := context.WithTimeout(b.ctx, 10*poll)
-	defer stop()
-	for _, err := range bus.Subscribe(ctx, tenant, b.run, 0) {
-		if errors.Is(err, event.ErrNoLog) {
-			return false
-		}
-	}
-	return true
 }

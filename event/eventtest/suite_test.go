@@ -38,6 +38,7 @@ type twin struct {
 
 	publish   func(event.Event)
 	subscribe func(context.Context, string, uuid.UUID, int64) iter.Seq2[event.Event, error]
+	follow    func(context.Context, string, uuid.UUID, int64) iter.Seq2[event.Event, error]
 	signal    func(event.Signal)
 	signals   func(context.Context) iter.Seq[event.Signal]
 	open      func(string, uuid.UUID)
@@ -69,6 +70,10 @@ func newTwin(own, peer *event.Memory, l *link) *twin {
 			closed.Store(true)
 			return own.Close()
 		},
+		follow: func(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[event.Event, error] {
+			own.Open(tenant, run)
+			return own.Subscribe(ctx, tenant, run, after)
+		},
 		publish: func(e event.Event) {
 			if closed.Load() {
 				return
@@ -96,6 +101,10 @@ func (w *twin) Close() error                      { return w.close() }
 
 func (w *twin) Subscribe(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[event.Event, error] {
 	return w.subscribe(ctx, tenant, run, after)
+}
+
+func (w *twin) Follow(ctx context.Context, tenant string, run uuid.UUID, after int64) iter.Seq2[event.Event, error] {
+	return w.follow(ctx, tenant, run, after)
 }
 
 func (w *twin) Signals(ctx context.Context) iter.Seq[event.Signal] { return w.signals(ctx) }
