@@ -23,8 +23,8 @@ const module = "github.com/everstep-go/everstep"
 
 // levels are the packages from the ground up. A package may import those of lower levels.
 var levels = [][]string{
-	{"internal/wire", "internal/pgserver"},
-	{"message", "state", "internal/pgserver/pgtest"},
+	{"internal/wire", "internal/pgserver", "internal/redisserver"},
+	{"message", "state", "internal/pgserver/pgtest", "internal/redisserver/redistest"},
 	{"event", "checkpoint", "internal/provider"},
 	{"store", "event/eventtest"},
 	{"store/memory", "store/sqlite", "store/storetest", "graph"},
@@ -42,7 +42,7 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"*", "testing", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest", "internal/pgserver/pgtest"},
+	{"*", "testing", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest", "internal/pgserver/pgtest", "internal/redisserver/redistest"},
 		"package testing, with its flags, must not get into the programs of our users: only packages named …test have it"},
 	{"*", "github.com/stretchr/testify", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest"},
 		"testify is for tests: only packages named …test may hand it on"},
