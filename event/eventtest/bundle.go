@@ -164,7 +164,8 @@ func (b *bundle) loop(seq iter.Seq2[event.Event, error]) *watcher {
 func (b *bundle) follow(bus event.Bus, after int64) *watcher {
 	ctx, stop := context.WithCancel(b.ctx)
 	w := &watcher{b: b, done: make(chan struct{}), stop: stop}
-	seq := bus.Subscribe(ctx, tenant, b.run, after)
+	run := b.run
+	seq := bus.Subscribe(ctx, tenant, run, after)
 	go func() {
 		defer close(w.done)
 		tick := time.NewTicker(poll)
@@ -188,7 +189,7 @@ func (b *bundle) follow(bus event.Bus, after int64) *watcher {
 				return
 			}
 			<-tick.C
-			seq = bus.Subscribe(ctx, tenant, b.run, after)
+			seq = bus.Subscribe(ctx, tenant, run, after)
 		}
 	}()
 	return w

@@ -144,18 +144,38 @@ var logScenarios = []scenario{
 	},
 	{
 		name:    "jumps",
-		defends: "Numbers grow, and may jump.",
+		defends: "Numbers grow, and may jump: as a gap, or without one.",
 		run: func(b *bundle) {
-			for _, n := range []int64{1, 2, 1000, 1001} {
+			all := []int64{1, 2, 1000, 1001, 5000, 5001}
+			b.say(b.One, 1, 1)
+			var watchers []*watcher
+			b.sides(func(_ string, bus event.Bus) {
+				w := b.follow(bus, 0)
+				w.until(1)
+				watchers = append(watchers, w)
+			})
+			for _, n := range all[1:5] {
 				b.say(b.One, n, n)
+				for _, w := range watchers {
+					w.until(n)
+				}
 			}
-			b.finish(b.One, 5000)
+			b.finish(b.One, 5001)
+			for i, w := range watchers {
+				w.expect(all, "observer %d", i)
+			}
 			b.sides(func(side string, bus event.Bus) {
-				b.arrived(bus, 5000)
-				for after, want := range map[int64][]int64{
-					1: {2, 1000, 1001, 5000}, 2: {1000, 1001, 5000}, 500: {1000, 1001, 5000}, 1000: {1001, 5000}, 4000: {5000},
-				} {
-					b.watch(bus, after).expect(want, "on %s after %d", side, after)
+				for i, after := range []int64{0, 1, 2, 1000, 4000, 5000} {
+					seen, err := b.follow(bus, after).end()
+					require.NoError(b, err)
+					got, want := numbers(seen), all[min(i, 4):]
+					if after == 5000 {
+						want = all[5:]
+					}
+					require.NotEmpty(b, got, "on %s after %d", side, after)
+					require.LessOrEqual(b, len(got), len(want), "on %s after %d: %v", side, after, got)
+					require.Equal(b, want[len(want)-len(got):], got, "on %s after %d", side, after)
+					require.LessOrEqual(b, got[0], max(5000, want[0]), "on %s after %d", side, after)
 				}
 			})
 		},

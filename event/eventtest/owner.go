@@ -123,7 +123,9 @@ var ownerScenarios = []scenario{
 				b.begin(owner)
 				b.say(owner, first, first+4)
 				want = append(want, count(first, first+4)...)
-				b.sides(func(_ string, bus event.Bus) { b.arrived(bus, first+4) })
+				for _, w := range watchers {
+					w.until(first + 4)
+				}
 			}
 			b.finish(owner, 5*ownerNumbers)
 			want = append(want, 5*ownerNumbers)

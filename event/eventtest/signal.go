@@ -92,7 +92,9 @@ var signalScenarios = []scenario{
 				l := b.hear(signals)
 				l.reaches(sent...)
 				for _, s := range l.all() {
-					require.Contains(b, append(sent, early), s, "nobody said that")
+					if s.Tenant == tenant { // the harness may have said something, to see that the buses are connected
+						require.Contains(b, append(sent, early), s, "nobody said that")
+					}
 				}
 			}
 		},
