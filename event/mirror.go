@@ -151,7 +151,7 @@ func (r *Relay) read(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		positions := r.positions()
+		positions, mirrors := r.positions()
 		if len(positions) == 0 {
 			continue
 		}
@@ -165,45 +165,48 @@ func (r *Relay) read(ctx context.Context) {
 			r.opts.Logger.Warn("events of other processes not read", "runs", len(positions), "error", err)
 			pause = longer(pause)
 			wait(ctx, pause)
-			r.again(positions)
+			r.again(mirrors)
 			continue
 		}
 		pause = 0
-		r.fill(positions, chunks)
+		r.fill(mirrors, chunks)
 	}
 }
 
-// positions returns how far the woken mirrors are.
-func (r *Relay) positions() (out []Position) {
+// positions returns the woken mirrors, and how far they are.
+func (r *Relay) positions() (out []Position, mirrors []*mirror) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, m := range r.mirrors {
 		if m.woken {
 			m.woken = false
-			out = append(out, Position{key.tenant, key.run, m.last})
+			out, mirrors = append(out, Position{key.tenant, key.run, m.last}), append(mirrors, m)
 		}
 	}
-	return out
+	return out, mirrors
 }
 
-// again wakes the mirrors at positions that could not be read.
-func (r *Relay) again(positions []Position) {
+// again wakes mirrors that could not be read.
+func (r *Relay) again(mirrors []*mirror) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range positions {
-		if m := r.mirrors[runKey{p.Tenant, p.Run}]; m != nil {
-			r.wake(m)
-		}
+	for _, m := range mirrors {
+		r.wake(m)
 	}
 }
 
-// fill adds chunks to their mirrors.
-func (r *Relay) fill(positions []Position, chunks []Chunk) {
+// fill adds chunks to the mirrors that they were read for. Another one of the same run may have
+// taken the place of one meanwhile, whose reading began elsewhere.
+func (r *Relay) fill(mirrors []*mirror, chunks []Chunk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	read := make(map[runKey]*mirror, len(mirrors))
+	for _, m := range mirrors {
+		read[m.key] = m
+	}
 	for i := range chunks {
 		c := &chunks[i]
-		m := r.mirrors[runKey{c.Tenant, c.Run}]
+		m := read[runKey{c.Tenant, c.Run}]
 		if m == nil || c.First <= m.last {
 			continue
 		}
@@ -221,10 +224,8 @@ func (r *Relay) fill(positions []Position, chunks []Chunk) {
 		}
 		m.last = c.Last
 	}
-	for _, p := range positions {
-		if m := r.mirrors[runKey{p.Tenant, p.Run}]; m != nil {
-			m.load(nil)
-		}
+	for _, m := range mirrors {
+		m.load(nil)
 	}
 }
 
