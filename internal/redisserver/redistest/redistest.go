@@ -1,5 +1,5 @@
-// Package redistest gives tests a Redis server of their own. Where Redis is not installed, the
-// tests are skipped, unless the variable CI is "true": then they fail.
+// Package redistest gives tests a Redis server of their own. Where Redis is not installed, the tests are
+// skipped, unless the variable CI is "true": then they fail.
 package redistest
 
 import (
@@ -17,7 +17,7 @@ func Start(t testing.TB) *redisserver.Server {
 	return start(t, redisserver.Start)
 }
 
-// StartCluster is Start for a server in cluster mode.
+// StartCluster is Start for a server that is a cluster of its own.
 func StartCluster(t testing.TB) *redisserver.Server {
 	t.Helper()
 	return start(t, redisserver.StartCluster)

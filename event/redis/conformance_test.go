@@ -1,0 +1,77 @@
+package redis_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/event/eventtest"
+	"github.com/everstep-go/everstep/event/redis"
+	"github.com/everstep-go/everstep/internal/redisserver"
+	"github.com/everstep-go/everstep/internal/redisserver/redistest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	eventtest.Run(t, harness(redistest.Start, func(s *redisserver.Server) goredis.UniversalClient {
+		return goredis.NewClient(&goredis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true})
+	}))
+}
+
+func TestConformanceOnACluster(t *testing.T) {
+	t.Parallel()
+	eventtest.Run(t, harness(redistest.StartCluster, func(s *redisserver.Server) goredis.UniversalClient {
+		return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{s.Addr()}, ContextTimeoutEnabled: true})
+	}))
+}
+
+func harness(start func(testing.TB) *redisserver.Server, connect func(*redisserver.Server) goredis.UniversalClient) eventtest.Harness {
+	return eventtest.Harness{Patience: wait, Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
+		s := start(t)
+		open := func() *redis.Bus {
+			client := connect(s)
+			t.Cleanup(func() { client.Close() })
+			b := redis.New(client, &redis.Options{Bytes: opts.Bytes, Relay: event.RelayOptions{
+				Memory: event.MemoryOptions{Bytes: opts.Bytes}, Logger: slog.New(slog.DiscardHandler),
+			}})
+			t.Cleanup(func() { assert.NoError(t, b.Close()) })
+			return b
+		}
+		one, other := open(), open()
+		hears(t, one, other)
+		hears(t, other, one)
+		return eventtest.Pair{
+			One: one, Other: other,
+			Pause:  func() { assert.NoError(t, s.Freeze()) },
+			Resume: func() { assert.NoError(t, s.Thaw()) },
+		}
+	}}
+}
+
+// hears waits until signals get from one bus to another.
+func hears(t testing.TB, from, to *redis.Bus) {
+	ctx, stop := context.WithTimeout(t.Context(), wait)
+	defer stop()
+	signals := to.Signals(ctx)
+	want := event.Signal{Kind: event.SessionIdle, ID: uuid.New()}
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			from.Signal(want)
+			<-tick.C
+		}
+	}()
+	for s := range signals {
+		if s == want {
+			return
+		}
+	}
+	t.Fatal("the buses do not hear each other")
+}

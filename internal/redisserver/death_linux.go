@@ -1,5 +1,0 @@
-package redisserver
-
-import "syscall"
-
-func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
