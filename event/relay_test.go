@@ -85,8 +85,8 @@ func (m *member) Listen(ctx context.Context, hear func(event.Notice)) error {
 		m.hearers = make(map[*member]func(event.Notice))
 	}
 	m.hearers[m] = hear
-	m.mu.Unlock()
 	hear(event.Notice{All: true})
+	m.mu.Unlock()
 	<-ctx.Done()
 	m.mu.Lock()
 	defer m.mu.Unlock()
