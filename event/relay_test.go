@@ -417,6 +417,8 @@ func TestWhatWasReadForAnObserverThatIsGoneIsNotTheNextOnes(t *testing.T) {
 			next <- got
 		}()
 		synctest.Wait()
+		slow.gate <- struct{}{}
+		synctest.Wait() // what was read for the other one is there, the next reading waits
 		close(slow.open)
 		here.Publish(finished(3))
 		require.Equal(t, []int64{1, 2, 3}, <-next)
