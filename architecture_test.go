@@ -29,7 +29,7 @@ var levels = [][]string{
 	{"store", "event/eventtest"},
 	{"store/memory", "store/sqlite", "store/storetest", "graph"},
 	{"graph/graphtest", "react"},
-	{"react/reacttest", "httpapi"},
+	{"react/reacttest", "httpapi", "reflex"},
 	{"httpapi/httpapitest"},
 }
 
@@ -52,6 +52,8 @@ var rules = []rule{
 		"a driver is chosen by programs and tests; a package that imports one chooses for everybody"},
 	{"graph", module + "/react", nil,
 		"a graph knows nothing of models, tools and prompts: a language model is one kind of node"},
+	{"react", module + "/reflex", nil,
+		"an agent works without a chat around it"},
 	{"*", "net/http", []string{"httpapi", "httpapi/httpapitest", "internal/provider"},
 		"the core is used without a network: HTTP is httpapi's and the adapters'"},
 	{"*", module + "/internal/provider", nil,

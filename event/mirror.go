@@ -151,7 +151,7 @@ func (r *Relay) read(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		positions, mirrors := r.positions()
+		mirrors, positions := r.woken()
 		if len(positions) == 0 {
 			continue
 		}
@@ -173,21 +173,23 @@ func (r *Relay) read(ctx context.Context) {
 	}
 }
 
-// positions returns the woken mirrors, and how far they are.
-func (r *Relay) positions() (out []Position, mirrors []*mirror) {
+// woken returns the woken mirrors and how far they are.
+func (r *Relay) woken() (mirrors map[runKey]*mirror, positions []Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	mirrors = make(map[runKey]*mirror)
 	for key, m := range r.mirrors {
 		if m.woken {
 			m.woken = false
-			out, mirrors = append(out, Position{key.tenant, key.run, m.last}), append(mirrors, m)
+			mirrors[key] = m
+			positions = append(positions, Position{key.tenant, key.run, m.last})
 		}
 	}
-	return out, mirrors
+	return mirrors, positions
 }
 
 // again wakes mirrors that could not be read.
-func (r *Relay) again(mirrors []*mirror) {
+func (r *Relay) again(mirrors map[runKey]*mirror) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range mirrors {
@@ -195,18 +197,14 @@ func (r *Relay) again(mirrors []*mirror) {
 	}
 }
 
-// fill adds chunks to the mirrors that they were read for. Another one of the same run may have
-// taken the place of one meanwhile, whose reading began elsewhere.
-func (r *Relay) fill(mirrors []*mirror, chunks []Chunk) {
+// fill adds chunks to the mirrors for which they were read: there may be another one of the same
+// run by now, of which nothing is known yet.
+func (r *Relay) fill(mirrors map[runKey]*mirror, chunks []Chunk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	read := make(map[runKey]*mirror, len(mirrors))
-	for _, m := range mirrors {
-		read[m.key] = m
-	}
 	for i := range chunks {
 		c := &chunks[i]
-		m := read[runKey{c.Tenant, c.Run}]
+		m := mirrors[runKey{c.Tenant, c.Run}]
 		if m == nil || c.First <= m.last {
 			continue
 		}

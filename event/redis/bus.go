@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,7 @@ type Options struct {
 type Bus struct {
 	*event.Relay
 	client redis.UniversalClient // nil if it is the caller's
+	close  sync.Once
 }
 
 // Open connects to the server that the URL names. The ctx bounds the opening, not the bus's life.
@@ -66,11 +68,13 @@ func New(client redis.UniversalClient, opts *Options) *Bus {
 	return &Bus{Relay: event.NewRelay(&streams{client: client, opts: o, self: uuid.New()}, &o.Relay)}
 }
 
-// Close sends what waits and ends all observers.
-func (b *Bus) Close() error {
-	err := b.Relay.Close()
-	if b.client != nil {
-		err = cmp.Or(err, b.client.Close())
-	}
+// Close sends what waits and ends all observers. A second Close does nothing.
+func (b *Bus) Close() (err error) {
+	b.close.Do(func() {
+		err = b.Relay.Close()
+		if b.client != nil {
+			err = cmp.Or(err, b.client.Close())
+		}
+	})
 	return err
 }

@@ -22,11 +22,11 @@ import (
 const wait = 30 * time.Second
 
 // pair are the buses of two processes.
-func pair(t testing.TB, s *redisserver.Server) (here, there *redis.Bus) {
+func pair(t testing.TB, s *redisserver.Server, memory event.MemoryOptions) (here, there *redis.Bus) {
 	t.Helper()
 	for _, b := range []**redis.Bus{&here, &there} {
 		var err error
-		*b, err = redis.Open(t.Context(), "redis://"+s.Addr(), &redis.Options{Relay: event.RelayOptions{Logger: slog.New(slog.DiscardHandler)}})
+		*b, err = redis.Open(t.Context(), "redis://"+s.Addr(), &redis.Options{Prefix: t.Name() + ":", Relay: event.RelayOptions{Memory: memory, Logger: slog.New(slog.DiscardHandler)}})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, (*b).Close()) })
 	}
@@ -77,7 +77,7 @@ func within(t testing.TB) context.Context {
 
 func TestARunIsObservedInAnotherProcess(t *testing.T) {
 	t.Parallel()
-	here, there := pair(t, redistest.Start(t))
+	here, there := pair(t, redistest.Start(t), event.MemoryOptions{})
 	s := newTale()
 	heard := make(chan string)
 	seq := there.Follow(within(t), "t", s.run, 0)
@@ -98,7 +98,7 @@ func TestARunIsObservedInAnotherProcess(t *testing.T) {
 
 func TestSignalsReachAnotherProcess(t *testing.T) {
 	t.Parallel()
-	here, there := pair(t, redistest.Start(t))
+	here, there := pair(t, redistest.Start(t), event.MemoryOptions{})
 	signals := there.Signals(within(t))
 	want := event.Signal{Kind: event.CancelRequested, Tenant: "t", ID: uuid.New()}
 	go func() { // until the other one listens, signals are lost
@@ -120,7 +120,7 @@ func TestSignalsReachAnotherProcess(t *testing.T) {
 func TestObserversOutliveTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	here, there := pair(t, s)
+	here, there := pair(t, s, event.MemoryOptions{})
 	one := newTale()
 	one.say(here, word("a"))
 	seq := there.Follow(within(t), "t", one.run, 0)
@@ -149,8 +149,8 @@ func TestObserversOutliveTheServer(t *testing.T) {
 func TestChunksThatAreSentTwiceAreThereOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	here, _ := pair(t, s)
-	_, there := pair(t, s)
+	here, _ := pair(t, s, event.MemoryOptions{})
+	_, there := pair(t, s, event.MemoryOptions{})
 	run := newTale()
 	run.say(here, word("a"))
 	first := hearOne(t, there, run)
