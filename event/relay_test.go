@@ -441,3 +441,7 @@ func TestAProcessThatTakesARunOverTellsThoseWhoFollowItThere(t *testing.T) {
 		require.Less(t, time.Since(began), time.Second)
 	})
 }
+
+func signal(kind event.SignalKind) event.Signal {
+	return event.Signal{Kind: kind, Tenant: "t", ID: uuid.New()}
+}

@@ -19,25 +19,27 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	eventtest.Run(t, harness(redistest.Start, func(s *redisserver.Server) goredis.UniversalClient {
+	s := redistest.Start(t)
+	eventtest.Run(t, harness(s, func() goredis.UniversalClient {
 		return goredis.NewClient(&goredis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true})
 	}))
 }
 
 func TestConformanceOnACluster(t *testing.T) {
 	t.Parallel()
-	eventtest.Run(t, harness(redistest.StartCluster, func(s *redisserver.Server) goredis.UniversalClient {
+	s := redistest.StartCluster(t)
+	eventtest.Run(t, harness(s, func() goredis.UniversalClient {
 		return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{s.Addr()}, ContextTimeoutEnabled: true})
 	}))
 }
 
-func harness(start func(testing.TB) *redisserver.Server, connect func(*redisserver.Server) goredis.UniversalClient) eventtest.Harness {
+// harness opens buses on one server: where a case freezes it, others wait with it.
+func harness(s *redisserver.Server, connect func() goredis.UniversalClient) eventtest.Harness {
 	return eventtest.Harness{Patience: wait, Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
-		s := start(t)
 		open := func() *redis.Bus {
-			client := connect(s)
+			client := connect()
 			t.Cleanup(func() { client.Close() })
-			b := redis.New(client, &redis.Options{Bytes: opts.Bytes, Relay: event.RelayOptions{
+			b := redis.New(client, &redis.Options{Prefix: t.Name() + ":", Bytes: opts.Bytes, Relay: event.RelayOptions{
 				Memory: event.MemoryOptions{Bytes: opts.Bytes}, Logger: slog.New(slog.DiscardHandler),
 			}})
 			t.Cleanup(func() { assert.NoError(t, b.Close()) })
