@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,6 +349,41 @@ func TestARunnerThatCannotRenewStopsBeforeOthersMayTakeOver(t *testing.T) {
 			}}), st, nil)
 			complete(t, r, graph.StartParams[doc]{})
 		})
+	})
+}
+
+func TestARunnerThatCouldNotRenewHoldsTheRunsThatBeginLater(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var mended atomic.Bool
+		st := &unrenewable{Store: memory.New(nil), fail: func(context.Context) error {
+			if !mended.Load() {
+				return errBroken
+			}
+			return nil
+		}}
+		deaf := make(chan struct{})
+		r := newRunner(t, chain(t, parts{beta: func(ctx context.Context, d doc) (doc, error) {
+			if d.Text == "deaf" {
+				<-deaf
+				return d, context.Cause(ctx)
+			}
+			select {
+			case <-time.After(4 * lease):
+				return d, nil
+			case <-ctx.Done():
+				return d, context.Cause(ctx)
+			}
+		}}), st, nil)
+		early := start(t, r, graph.StartParams[doc]{Input: &doc{Text: "deaf"}})
+		time.Sleep(lease)
+		mended.Store(true)
+		_, d := complete(t, r, graph.StartParams[doc]{}) // there is always a run to renew
+		assert.Equal(t, "abc", d.Trail)
+		assert.Negative(t, time.Until(stored(t, st, early.ID()).LeaseUntil), "what was given up is there for others")
+		close(deaf)
+		_, err := early.Wait(t.Context())
+		assert.ErrorIs(t, err, store.ErrLost)
 	})
 }
 

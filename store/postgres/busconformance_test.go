@@ -15,7 +15,7 @@ func TestBusConformance(t *testing.T) {
 	eventtest.Run(t, eventtest.Harness{
 		Patience: wait,
 		Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
-			o := BusOptions{Relay: event.RelayOptions{Memory: event.MemoryOptions{Bytes: opts.Bytes}}}
+			o := BusOptions{Relay: event.RelayOptions{Memory: event.MemoryOptions{Bytes: opts.Bytes}, Poll: 50 * time.Millisecond}}
 			here, there := pair(t, pgtest.New(t), o)
 			connected(here, there)
 			connected(there, here)
@@ -30,11 +30,11 @@ func connected(from, to event.Signaler) {
 	defer cancel()
 	signals := to.Signals(ctx)
 	go func() {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
+		again := time.NewTicker(time.Millisecond)
+		defer again.Stop()
 		for ctx.Err() == nil {
 			from.Signal(event.Signal{Kind: event.SessionIdle, Tenant: "connected"})
-			<-tick.C
+			<-again.C
 		}
 	}()
 	for range signals {
