@@ -85,8 +85,8 @@ func (m *member) Listen(ctx context.Context, hear func(event.Notice)) error {
 		m.hearers = make(map[*member]func(event.Notice))
 	}
 	m.hearers[m] = hear
-	m.mu.Unlock()
 	hear(event.Notice{All: true})
+	m.mu.Unlock()
 	<-ctx.Done()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -365,4 +365,83 @@ func TestCloseSendsWhatWaits(t *testing.T) {
 		_, err = tell(here.Subscribe(t.Context(), "t", s.run, 0))
 		require.ErrorIs(t, err, event.ErrClosed)
 	})
+}
+
+// gated is a log whose reading waits at a gate, until that stays open.
+type gated struct {
+	member
+	begun, gate, open chan struct{}
+}
+
+func (g *gated) Read(ctx context.Context, after []event.Position) ([]event.Chunk, error) {
+	chunks, err := g.member.Read(ctx, after)
+	select {
+	case <-g.open:
+	case g.begun <- struct{}{}:
+		select {
+		case <-g.gate:
+		case <-g.open:
+		}
+	}
+	return chunks, err
+}
+
+func TestWhatWasReadForAnObserverThatIsGoneIsNotTheNextOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := &shared{}
+		here := event.NewRelay(&member{log}, nil)
+		defer here.Close()
+		slow := &gated{member{log}, make(chan struct{}), make(chan struct{}), make(chan struct{})}
+		there := event.NewRelay(slow, nil)
+		defer there.Close()
+		publish(here, 1, 2)
+		time.Sleep(time.Second)
+
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := collect(there.Follow(ctx, "acme", run, 0))
+			gone <- err
+		}()
+		<-slow.begun
+		slow.gate <- struct{}{} // the first reading, of everything
+		<-slow.begun            // the next one, of what comes after that
+		leave()
+		require.ErrorIs(t, <-gone, context.Canceled)
+
+		next := make(chan []int64)
+		go func() {
+			got, err := collect(there.Subscribe(t.Context(), "acme", run, 0))
+			assert.NoError(t, err)
+			next <- got
+		}()
+		synctest.Wait()
+		slow.gate <- struct{}{}
+		synctest.Wait() // what was read for the other one is there, the next reading waits
+		close(slow.open)
+		here.Publish(finished(3))
+		require.Equal(t, []int64{1, 2, 3}, <-next)
+	})
+}
+
+func TestAProcessThatTakesARunOverTellsThoseWhoFollowItThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{Poll: time.Hour})
+		publish(here, 1, 2)
+		time.Sleep(time.Second)
+		followed := there.Follow(t.Context(), "acme", run, 0)
+		began := time.Now()
+		there.Open("acme", run)
+		there.Publish(text(1 << 32))
+		got, err := collect(followed)
+		require.Equal(t, &event.GapError{First: 1 << 32}, err)
+		require.Equal(t, []int64{1, 2}, got)
+		require.Less(t, time.Since(began), time.Second)
+	})
+}
+
+func signal(kind event.SignalKind) event.Signal {
+	return event.Signal{Kind: kind, Tenant: "t", ID: uuid.New()}
 }

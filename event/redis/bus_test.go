@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -170,4 +171,51 @@ func hearOne(t *testing.T, b *redis.Bus, s *tale) string {
 		return e.Data.(event.TextMessageContent).Delta
 	}
 	return ""
+}
+
+func TestWhatTheServerNeverGotIsAGap(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	small := event.RelayOptions{QueueBytes: 10_000, Logger: slog.New(slog.DiscardHandler)}
+	here, err := redis.Open(t.Context(), "redis://"+s.Addr(), &redis.Options{Prefix: t.Name() + ":", Relay: small})
+	require.NoError(t, err)
+	defer here.Close()
+	_, there := pair(t, s, event.MemoryOptions{})
+	one := newTale()
+	one.say(here, word("a"))
+	next, stop := iter.Pull2(there.Follow(within(t), "t", one.run, 0))
+	defer stop()
+	e, err, _ := next()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), e.Seq)
+
+	s.Kill()
+	for range 1000 {
+		one.say(here, word("b"))
+	}
+	require.NoError(t, s.Resume(t.Context()))
+	one.say(here, over)
+	for last := e.Seq; ; last = e.Seq {
+		e, err, _ = next()
+		if gap, ok := errors.AsType[*event.GapError](err); ok {
+			require.Greater(t, gap.First, last+1)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, last+1, e.Seq, "nothing is missed without a word")
+	}
+}
+
+func TestSignalsOutliveTheServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	here, there := pair(t, s, event.MemoryOptions{})
+	hears(t, here, there)
+	s.Kill()
+	for range 2000 { // more than may wait
+		here.Signal(event.Signal{Kind: event.SessionIdle})
+	}
+	require.NoError(t, s.Resume(t.Context()))
+	hears(t, here, there)
+	hears(t, there, here)
 }
