@@ -248,7 +248,7 @@ func (r *Relay) sent(chunks []*pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range chunks {
-		if m := r.mirrors[p.key()]; m != nil {
+		if m := r.mirrors[runKey{p.chunk.Tenant, p.chunk.Run}]; m != nil {
 			r.wake(m)
 		}
 	}

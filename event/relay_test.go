@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/internal/tale"
 )
 
 var errAway = errors.New("away")
@@ -114,65 +114,29 @@ func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *
 	return here, there, log
 }
 
-// tale is a run whose events a test publishes.
-type tale struct {
-	run, session uuid.UUID
-	next         int64
-}
-
-func newTale() *tale { return &tale{uuid.New(), uuid.New(), 1} }
-
-func (s *tale) say(bus event.Bus, data ...event.Data) {
-	for _, d := range data {
-		bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
-		s.next++
-	}
-}
-
-func word(s string) event.Data { return event.TextMessageContent{Delta: s} }
-
-var over event.Data = event.RunFinished{Status: "completed"}
-
-// tell is what an observer hears, a letter for each event, until it ends.
-func tell(seq func(func(event.Event, error) bool)) (string, error) {
-	var out strings.Builder
-	for e, err := range seq {
-		if err != nil {
-			return out.String(), err
-		}
-		switch d := e.Data.(type) {
-		case event.TextMessageContent:
-			out.WriteString(d.Delta)
-		case event.RunFinished:
-			out.WriteString(".")
-		}
-	}
-	return out.String(), nil
-}
-
 func TestARunIsObservedInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"), word("b"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"), tale.Word("b"))
 		time.Sleep(time.Second)
 		began := time.Now()
-		time.AfterFunc(time.Second, func() { s.say(here, word("c"), over) })
-		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		time.AfterFunc(time.Second, func() { s.Say(here, tale.Word("c"), tale.Over) })
+		got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.NoError(t, err)
 		require.Equal(t, "abc.", got)
 		assert.Less(t, time.Since(began), time.Second+50*time.Millisecond, "the notice comes, not the poll")
 		assert.Equal(t, 2, log.appends, "what is said at once goes at once")
 
 		for after, want := range map[int64]string{0: "abc.", 1: "bc.", 3: ".", 4: "", math.MaxInt64: ""} {
-			got, err := tell(there.Subscribe(t.Context(), "t", s.run, after))
+			got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, after))
 			require.NoError(t, err)
 			assert.Equal(t, want, got, "after %d", after)
 		}
-		_, err = tell(there.Subscribe(t.Context(), "other", s.run, 0))
+		_, err = tale.Hear(there.Subscribe(t.Context(), "other", s.Run, 0))
 		require.ErrorIs(t, err, event.ErrNoLog)
-		got, err = tell(here.Subscribe(t.Context(), "t", s.run, 2))
+		got, err = tale.Hear(here.Subscribe(t.Context(), "t", s.Run, 2))
 		require.NoError(t, err)
 		assert.Equal(t, "c.", got)
 	})
@@ -183,12 +147,12 @@ func TestAnObserverElsewhereIsServedWithoutNoticesToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
 		log.set(func(s *shared) { s.silent = true })
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
 		began := time.Now()
-		time.AfterFunc(100*time.Millisecond, func() { s.say(here, over) })
-		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		time.AfterFunc(100*time.Millisecond, func() { s.Say(here, tale.Over) })
+		got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.NoError(t, err)
 		require.Equal(t, "a.", got)
 		assert.LessOrEqual(t, time.Since(began), 1500*time.Millisecond)
@@ -199,11 +163,11 @@ func TestFollowingWaitsForTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		_, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		s := tale.New()
+		_, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.ErrorIs(t, err, event.ErrNoLog)
-		time.AfterFunc(time.Minute, func() { s.say(here, word("a"), over) })
-		got, err := tell(there.Follow(t.Context(), "t", s.run, math.MaxInt64))
+		time.AfterFunc(time.Minute, func() { s.Say(here, tale.Word("a"), tale.Over) })
+		got, err := tale.Hear(there.Follow(t.Context(), "t", s.Run, math.MaxInt64))
 		require.NoError(t, err)
 		require.Equal(t, "a.", got)
 	})
@@ -213,18 +177,18 @@ func TestALogThatIsAwayLosesNothingThatFitsIntoTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
-		seq := there.Subscribe(t.Context(), "t", s.run, 0)
+		seq := there.Subscribe(t.Context(), "t", s.Run, 0)
 		log.set(func(s *shared) { s.away = true })
 		began := time.Now()
-		s.say(here, word("b"))
+		s.Say(here, tale.Word("b"))
 		require.Zero(t, time.Since(began))
 		time.Sleep(time.Minute)
-		s.say(here, word("c"), over)
+		s.Say(here, tale.Word("c"), tale.Over)
 		time.AfterFunc(time.Minute, func() { log.set(func(s *shared) { s.away = false }) })
-		got, err := tell(seq)
+		got, err := tale.Hear(seq)
 		require.NoError(t, err)
 		require.Equal(t, "abc.", got)
 	})
@@ -234,19 +198,19 @@ func TestWhatDoesNotFitIntoTheQueueIsAGapElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{QueueBytes: 300})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
-		seq := there.Subscribe(t.Context(), "t", s.run, 0)
+		seq := there.Subscribe(t.Context(), "t", s.Run, 0)
 		log.set(func(s *shared) { s.away = true })
-		s.say(here, word("b"), word("c"), word("d"), word("e"), word("f"), over)
+		s.Say(here, tale.Word("b"), tale.Word("c"), tale.Word("d"), tale.Word("e"), tale.Word("f"), tale.Over)
 		log.set(func(s *shared) { s.away = false })
-		got, err := tell(seq)
+		got, err := tale.Hear(seq)
 		gap, ok := errors.AsType[*event.GapError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, int64(7), gap.First)
 		require.Equal(t, "abcde", got+"", "what came before the gap is whole")
-		got, err = tell(there.Subscribe(t.Context(), "t", s.run, gap.First-1))
+		got, err = tale.Hear(there.Subscribe(t.Context(), "t", s.Run, gap.First-1))
 		require.NoError(t, err)
 		require.Equal(t, ".", got)
 	})
@@ -256,26 +220,26 @@ func TestATakeoverIsAGapElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
-		third := there.Subscribe(t.Context(), "t", s.run, 0)
-		s.next += 1 << 32
-		first := s.next
-		there.Open("t", s.run)
-		s.say(there, word("b"), over)
-		got, err := tell(third)
+		third := there.Subscribe(t.Context(), "t", s.Run, 0)
+		s.Next += 1 << 32
+		first := s.Next
+		there.Open("t", s.Run)
+		s.Say(there, tale.Word("b"), tale.Over)
+		got, err := tale.Hear(third)
 		gap, ok := errors.AsType[*event.GapError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, first, gap.First)
 		require.Equal(t, "a", got)
 
 		// The old owner's process finds out, and follows the new one.
-		_, err = tell(here.Subscribe(cancelled(t), "t", s.run, 0))
+		_, err = tale.Hear(here.Subscribe(cancelled(t), "t", s.Run, 0))
 		require.ErrorIs(t, err, context.Canceled)
-		here.Drop("t", s.run)
+		here.Drop("t", s.Run)
 		time.Sleep(time.Second)
-		got, err = tell(here.Subscribe(t.Context(), "t", s.run, first-1))
+		got, err = tale.Hear(here.Subscribe(t.Context(), "t", s.Run, first-1))
 		require.NoError(t, err)
 		require.Equal(t, "b.", got)
 	})
@@ -292,7 +256,7 @@ func TestASilentLogEndsASubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, there, log := relays(t, event.RelayOptions{})
 		log.set(func(s *shared) { s.away = true })
-		_, err := tell(there.Subscribe(t.Context(), "t", uuid.New(), 0))
+		_, err := tale.Hear(there.Subscribe(t.Context(), "t", uuid.New(), 0))
 		require.ErrorContains(t, err, "does not answer")
 	})
 }
@@ -301,12 +265,12 @@ func TestEachLoopOfASubscriptionElsewhereStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"), word("b"), over)
+		s := tale.New()
+		s.Say(here, tale.Word("a"), tale.Word("b"), tale.Over)
 		time.Sleep(time.Second)
-		seq := there.Subscribe(t.Context(), "t", s.run, 1)
+		seq := there.Subscribe(t.Context(), "t", s.Run, 1)
 		for range 3 {
-			got, err := tell(seq)
+			got, err := tale.Hear(seq)
 			require.NoError(t, err)
 			require.Equal(t, "b.", got)
 		}
@@ -317,12 +281,12 @@ func TestNothingIsReadForWhoHasGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
-		_ = there.Subscribe(ctx, "t", s.run, 0) // who never loops
-		for range there.Subscribe(t.Context(), "t", s.run, 0) {
+		_ = there.Subscribe(ctx, "t", s.Run, 0) // who never loops
+		for range there.Subscribe(t.Context(), "t", s.Run, 0) {
 			break
 		}
 		cancel()
@@ -356,13 +320,13 @@ func TestCloseSendsWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"), over)
+		s := tale.New()
+		s.Say(here, tale.Word("a"), tale.Over)
 		require.NoError(t, here.Close())
-		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.NoError(t, err)
 		require.Equal(t, "a.", got)
-		_, err = tell(here.Subscribe(t.Context(), "t", s.run, 0))
+		_, err = tale.Hear(here.Subscribe(t.Context(), "t", s.Run, 0))
 		require.ErrorIs(t, err, event.ErrClosed)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/internal/redisserver/redistest"
+	"github.com/everstep-go/everstep/internal/tale"
 )
 
 // BenchmarkLatency measures how long it takes from Publish until an observer in another process has
@@ -24,8 +25,8 @@ func BenchmarkLatency(b *testing.B) {
 			ctx, stop := context.WithCancel(b.Context())
 			var wg sync.WaitGroup
 			for range runs {
-				s := newTale()
-				seq := there.Follow(ctx, "t", s.run, 0)
+				s := tale.New()
+				seq := there.Follow(ctx, "t", s.Run, 0)
 				wg.Go(func() {
 					for range seq { // until ctx ends
 					}
@@ -34,15 +35,15 @@ func BenchmarkLatency(b *testing.B) {
 					tick := time.NewTicker(10 * time.Millisecond)
 					defer tick.Stop()
 					for ctx.Err() == nil {
-						s.say(here, word("a few words"))
+						s.Say(here, tale.Word("a few words"))
 						<-tick.C
 					}
 				})
 			}
-			s := newTale()
-			s.say(here, word("a"))
+			s := tale.New()
+			s.Say(here, tale.Word("a"))
 			heard := make(chan time.Time)
-			seq := there.Follow(ctx, "t", s.run, 0)
+			seq := there.Follow(ctx, "t", s.Run, 0)
 			wg.Go(func() {
 				for _, err := range seq {
 					if err != nil {
@@ -58,7 +59,7 @@ func BenchmarkLatency(b *testing.B) {
 			for b.Loop() {
 				<-tick.C
 				began := time.Now()
-				s.say(here, word("a"))
+				s.Say(here, tale.Word("a"))
 				all = append(all, (<-heard).Sub(began))
 			}
 			stop()

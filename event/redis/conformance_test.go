@@ -1,12 +1,9 @@
 package redis_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 
@@ -46,34 +43,10 @@ func harness(s *redisserver.Server, connect func() goredis.UniversalClient) even
 			return b
 		}
 		one, other := open(), open()
-		hears(t, one, other)
-		hears(t, other, one)
 		return eventtest.Pair{
 			One: one, Other: other,
 			Pause:  func() { assert.NoError(t, s.Freeze()) },
 			Resume: func() { assert.NoError(t, s.Thaw()) },
 		}
 	}}
-}
-
-// hears waits until signals get from one bus to another.
-func hears(t testing.TB, from, to *redis.Bus) {
-	ctx, stop := context.WithTimeout(t.Context(), wait)
-	defer stop()
-	signals := to.Signals(ctx)
-	want := event.Signal{Kind: event.SessionIdle, ID: uuid.New()}
-	go func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			from.Signal(want)
-			<-tick.C
-		}
-	}()
-	for s := range signals {
-		if s == want {
-			return
-		}
-	}
-	t.Fatal("the buses do not hear each other")
 }
