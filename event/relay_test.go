@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,93 +17,12 @@ import (
 	"github.com/everstep-go/everstep/internal/tale"
 )
 
-var errAway = errors.New("away")
-
-// shared is a log that relays of one test share.
-type shared struct {
-	mu      sync.Mutex // guards what follows
-	chunks  []event.Chunk
-	hearers map[*member]func(event.Notice)
-	away    bool
-	silent  bool // nobody is told
-	appends int
-	reads   int
-}
-
-// member is the log as one process has it.
-type member struct{ *shared }
-
-func (m *member) Append(_ context.Context, chunks []event.Chunk, signals []event.Signal) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return errAway
-	}
-	m.appends++
-	n := event.Notice{Signals: signals}
-	for _, c := range chunks {
-		m.chunks = append(m.chunks, c)
-		n.Runs = append(n.Runs, c.Run)
-	}
-	for other, hear := range m.hearers {
-		if other != m && !m.silent {
-			hear(n)
-		}
-	}
-	return nil
-}
-
-func (m *member) Read(_ context.Context, after []event.Position) (out []event.Chunk, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return nil, errAway
-	}
-	m.reads++
-	for _, p := range after {
-		var own []event.Chunk
-		for _, c := range m.chunks {
-			if c.Tenant == p.Tenant && c.Run == p.Run && c.First > p.After {
-				own = append(own, c)
-			}
-		}
-		slices.SortFunc(own, func(a, b event.Chunk) int { return int(a.First - b.First) })
-		out = append(out, own...)
-	}
-	return out, nil
-}
-
-func (m *member) Listen(ctx context.Context, hear func(event.Notice)) error {
-	m.mu.Lock()
-	if m.away {
-		m.mu.Unlock()
-		return errAway
-	}
-	if m.hearers == nil {
-		m.hearers = make(map[*member]func(event.Notice))
-	}
-	m.hearers[m] = hear
-	hear(event.Notice{All: true})
-	m.mu.Unlock()
-	<-ctx.Done()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.hearers, m)
-	return ctx.Err()
-}
-
-func (s *shared) set(change func(*shared)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(s)
-}
-
 // relays returns relays of two processes.
-func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *shared) {
+func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *tale.Log) {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
-	log = &shared{}
-	here, there = event.NewRelay(&member{log}, &o), event.NewRelay(&member{log}, &o)
+	log = new(tale.Log)
+	here, there = event.NewRelay(log.Member(), &o), event.NewRelay(log.Member(), &o)
 	t.Cleanup(func() {
 		require.NoError(t, here.Close())
 		require.NoError(t, there.Close())
@@ -127,7 +44,7 @@ func TestARunIsObservedInAnotherProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "abc.", got)
 		assert.Less(t, time.Since(began), time.Second+50*time.Millisecond, "the notice comes, not the poll")
-		assert.Equal(t, 2, log.appends, "what is said at once goes at once")
+		assert.Equal(t, 2, log.Appends, "what is said at once goes at once")
 
 		for after, want := range map[int64]string{0: "abc.", 1: "bc.", 3: ".", 4: "", math.MaxInt64: ""} {
 			got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, after))
@@ -146,7 +63,7 @@ func TestAnObserverElsewhereIsServedWithoutNoticesToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		log.set(func(s *shared) { s.silent = true })
+		log.Set(func(l *tale.Log) { l.Silent = true })
 		s := tale.New()
 		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
@@ -181,13 +98,13 @@ func TestALogThatIsAwayLosesNothingThatFitsIntoTheQueue(t *testing.T) {
 		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
 		seq := there.Subscribe(t.Context(), "t", s.Run, 0)
-		log.set(func(s *shared) { s.away = true })
+		log.Set(func(l *tale.Log) { l.Away = true })
 		began := time.Now()
 		s.Say(here, tale.Word("b"))
 		require.Zero(t, time.Since(began))
 		time.Sleep(time.Minute)
 		s.Say(here, tale.Word("c"), tale.Over)
-		time.AfterFunc(time.Minute, func() { log.set(func(s *shared) { s.away = false }) })
+		time.AfterFunc(time.Minute, func() { log.Set(func(l *tale.Log) { l.Away = false }) })
 		got, err := tale.Hear(seq)
 		require.NoError(t, err)
 		require.Equal(t, "abc.", got)
@@ -202,9 +119,9 @@ func TestWhatDoesNotFitIntoTheQueueIsAGapElsewhere(t *testing.T) {
 		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
 		seq := there.Subscribe(t.Context(), "t", s.Run, 0)
-		log.set(func(s *shared) { s.away = true })
+		log.Set(func(l *tale.Log) { l.Away = true })
 		s.Say(here, tale.Word("b"), tale.Word("c"), tale.Word("d"), tale.Word("e"), tale.Word("f"), tale.Over)
-		log.set(func(s *shared) { s.away = false })
+		log.Set(func(l *tale.Log) { l.Away = false })
 		got, err := tale.Hear(seq)
 		gap, ok := errors.AsType[*event.GapError](err)
 		require.True(t, ok, "%v", err)
@@ -255,7 +172,7 @@ func TestASilentLogEndsASubscription(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, there, log := relays(t, event.RelayOptions{})
-		log.set(func(s *shared) { s.away = true })
+		log.Set(func(l *tale.Log) { l.Away = true })
 		_, err := tale.Hear(there.Subscribe(t.Context(), "t", uuid.New(), 0))
 		require.ErrorContains(t, err, "does not answer")
 	})
@@ -291,9 +208,9 @@ func TestNothingIsReadForWhoHasGone(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		reads := log.reads
+		reads := log.Reads
 		time.Sleep(time.Minute)
-		require.Equal(t, reads, log.reads)
+		require.Equal(t, reads, log.Reads)
 	})
 }
 
@@ -333,12 +250,12 @@ func TestCloseSendsWhatWaits(t *testing.T) {
 
 // gated is a log whose reading waits at a gate, until that stays open.
 type gated struct {
-	member
+	event.SharedLog
 	begun, gate, open chan struct{}
 }
 
 func (g *gated) Read(ctx context.Context, after []event.Position) ([]event.Chunk, error) {
-	chunks, err := g.member.Read(ctx, after)
+	chunks, err := g.SharedLog.Read(ctx, after)
 	select {
 	case <-g.open:
 	case g.begun <- struct{}{}:
@@ -353,10 +270,10 @@ func (g *gated) Read(ctx context.Context, after []event.Position) ([]event.Chunk
 func TestWhatWasReadForAnObserverThatIsGoneIsNotTheNextOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		log := &shared{}
-		here := event.NewRelay(&member{log}, nil)
+		log := new(tale.Log)
+		here := event.NewRelay(log.Member(), nil)
 		defer here.Close()
-		slow := &gated{member{log}, make(chan struct{}), make(chan struct{}), make(chan struct{})}
+		slow := &gated{log.Member(), make(chan struct{}), make(chan struct{}), make(chan struct{})}
 		there := event.NewRelay(slow, nil)
 		defer there.Close()
 		publish(here, 1, 2)

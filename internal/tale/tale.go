@@ -1,5 +1,5 @@
 // Package tale tells tests of buses something: a run whose events they publish on one bus and hear on
-// another.
+// another, and a log that carries them from one to the other.
 package tale
 
 import (
