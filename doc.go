@@ -9,7 +9,7 @@
 //	state       JSON documents and patches on them
 //	event       what happens in a run, as it happens
 //	checkpoint  what a run leaves behind, and how a state is kept
-//	store       where it is all kept: store/memory, store/sqlite, and the suite for drivers
+//	store       where it is all kept: store/memory, store/sqlite, store/postgres, and the suite for drivers
 //	graph       typed nodes and edges, run durably
 //	react       an agent: a model and its tools, on a graph
 package everstep
