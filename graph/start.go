@@ -326,7 +326,7 @@ func (r *Runner[S]) record(x *execution[S]) (*Run[S], error) {
 		return nil, ErrShutdown
 	}
 	// Nobody has it, so who claims it first gets epoch 1 and says that it started.
-	x.begin.Epoch, x.lease = 0, 0
+	x.begin.Owner, x.begin.Epoch, x.lease = nilID, 0, 0
 	x.dropEvents()
 	if err := x.durable(); err != nil && !errors.Is(err, errWaiting) {
 		return nil, err

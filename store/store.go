@@ -106,8 +106,8 @@ type Fence struct {
 
 // Begin is a new run. See [Store.Begin].
 type Begin struct {
-	// Fence of the writer. Epoch is 1; or 0, with no Lease, for a run that nobody executes yet:
-	// who claims it first gets epoch 1.
+	// Fence of the writer. Epoch is 1; for a run that nobody executes yet it is 0, and Owner
+	// [uuid.Nil], and Lease 0: who claims it first gets epoch 1.
 	Fence
 	Session  uuid.UUID
 	Graph    string // the graph's name: only who has it may claim the run
@@ -237,8 +237,9 @@ type Load struct {
 	// Session whose head is wanted, or whose Checkpoint.
 	Session    uuid.UUID
 	Checkpoint uuid.UUID // [uuid.Nil]: the head
-	// Run, if set, asks for the last checkpoint of that run and its tasks, or for the session's
-	// head if the run has no checkpoint yet. Session and Checkpoint are not looked at.
+	// Run, if set, asks for the last checkpoint of that run and its tasks. Of a run that has none
+	// yet, for where it begins: a branch at the checkpoint it left from, others at the session's
+	// head. Session and Checkpoint are not looked at.
 	Run uuid.UUID
 }
 

@@ -5,7 +5,8 @@
 //	curl -N http://127.0.0.1:8080/v1/runs -H 'Content-Type: application/json' \
 //		-d '{"messages":[{"role":"user","content":"What is 2 plus 3?"}]}'
 //
-// Kill it in the middle of a run and start it again: a run of POST /v1/runs/start is finished then.
+// Kill it in the middle of a run and start it again: a run of POST /v1/runs/start is finished then. With
+// -store postgres://... several of them serve the same sessions, and another one finishes it.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/examples/internal/offline"
 	"github.com/everstep-go/everstep/httpapi"
 	"github.com/everstep-go/everstep/model/anthropic"
@@ -31,12 +34,13 @@ import (
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/store"
 	"github.com/everstep-go/everstep/store/memory"
+	"github.com/everstep-go/everstep/store/postgres"
 	"github.com/everstep-go/everstep/store/sqlite"
 )
 
 var (
 	addr          = flag.String("addr", "127.0.0.1:8080", "`HOST:PORT` to listen on; port 0 is any free one")
-	storeURL      = flag.String("store", "sqlite:everstep.db", "where sessions are kept: memory: or sqlite:`PATH`")
+	storeURL      = flag.String("store", "sqlite:everstep.db", "where sessions are kept: memory:, sqlite:`PATH` or postgres://...")
 	model         = flag.String("model", "offline", "offline, or `PROVIDER:NAME` of openai, anthropic or gemini")
 	ledgerFile    = flag.String("ledger", "", "`file` that the ledger tools append to")
 	lease         = flag.Duration("lease", 15*time.Second, "how long a run stays ours without a sign of life")
@@ -66,15 +70,18 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st, err := openStore(*storeURL)
+	st, bus, err := openStore(ctx, *storeURL)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
+	if closer, ok := bus.(io.Closer); ok {
+		defer closer.Close()
+	}
 	agent, err := react.New(react.Config{
 		Name: "demo", Model: m, ModelName: name, Provider: provider, Prompt: react.TextPrompt(prompt), Store: st,
 		Tools: tools(*ledgerFile), Capabilities: []string{"math"}, CapabilityPolicy: react.PolicyExtensible,
-		Lease: *lease, MaxSteps: *maxSteps,
+		Bus: bus, Lease: *lease, MaxSteps: *maxSteps,
 	})
 	if err != nil {
 		return err
@@ -147,18 +154,25 @@ func openModel(ctx context.Context, name string) (provider string, m react.Model
 	return provider, m, model, err
 }
 
-func openStore(url string) (store.Store, error) {
+// openStore returns the store that is named and, if other processes may use it too, a bus between them.
+func openStore(ctx context.Context, url string) (st store.Store, bus event.Bus, err error) {
 	switch kind, path, _ := strings.Cut(url, ":"); {
 	case url == "memory:":
-		return memory.New(nil), nil
+		st = memory.New(nil)
 	case kind == "sqlite" && path != "":
-		st, err := sqlite.Open(path, nil)
-		if err != nil {
-			return nil, fmt.Errorf("-store %s: %w", url, err)
-		}
-		return st, nil
+		st, err = sqlite.Open(path, nil)
 	case kind == "postgres", kind == "postgresql":
-		return nil, errors.New("-store: Postgres is not there yet; use -store sqlite:PATH")
+		if st, err = postgres.Open(ctx, url, nil); err == nil {
+			if bus, err = postgres.NewBus(ctx, url, nil); err != nil {
+				_ = st.Close()
+			}
+		}
+		url = kind + "://..." // there may be a password in it
+	default:
+		err = errors.New("no such store; use memory:, sqlite:PATH or postgres://...")
 	}
-	return nil, fmt.Errorf("-store %s: no such store; use memory: or sqlite:PATH", url)
+	if err != nil {
+		return nil, nil, fmt.Errorf("-store %s: %w", url, err)
+	}
+	return st, bus, nil
 }

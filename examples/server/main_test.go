@@ -281,9 +281,9 @@ func TestWrongCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-store", "postgres://localhost/everstep"}, "Postgres is not there yet; use -store sqlite:PATH"},
-		{[]string{"-store", "sqlite:"}, "-store sqlite:: no such store; use memory: or sqlite:PATH"},
-		{[]string{"-store", "everstep.db"}, "-store everstep.db: no such store; use memory: or sqlite:PATH"},
+		{[]string{"-store", "postgres://nobody:secret@127.0.0.1:1/everstep"}, "-store postgres://...: postgres: "},
+		{[]string{"-store", "sqlite:"}, "-store sqlite:: no such store; use memory:, sqlite:PATH or postgres://..."},
+		{[]string{"-store", "everstep.db"}, "-store everstep.db: no such store; use memory:, sqlite:PATH or postgres://..."},
 		{[]string{"-store", "memory:x"}, "-store memory:x: no such store"},
 		{[]string{"-store", "sqlite:missing/everstep.db"}, "-store sqlite:missing/everstep.db: "},
 		{[]string{"-model", "openai"}, "-model openai: it is offline or PROVIDER:NAME"},

@@ -48,7 +48,11 @@ func (s *Store) load(l *store.Load) (*store.Position, *position, []*store.Messag
 			return nil, nil, nil, err
 		}
 		ses, p = r.session, r.last
-		if p == nil {
+		switch {
+		case p != nil:
+		case r.Branch:
+			p = r.start
+		default:
 			p = ses.head
 		}
 		out.Run = r.snapshot()

@@ -40,7 +40,8 @@ func (r *run) snapshot() *store.Run {
 
 // held returns ErrLost unless the fence is the run's and the run goes on.
 func (r *run) held(f store.Fence) error {
-	if !r.running() || r.Owner != f.Owner || r.Epoch != f.Epoch {
+	// A run that was given up has no owner, and nobody holds it by showing none.
+	if !r.running() || r.Owner == uuid.Nil || r.Owner != f.Owner || r.Epoch != f.Epoch {
 		return store.ErrLost
 	}
 	return nil
@@ -203,6 +204,11 @@ func (s *Store) Promote(ctx context.Context, f store.Fence) (bool, error) {
 	return r.active(), nil
 }
 
+// unclaimed reports whether nobody advances the run, which has not ended.
+func (r *run) unclaimed(now time.Time) bool {
+	return r.running() && (r.Owner == uuid.Nil || !now.Before(r.LeaseUntil))
+}
+
 // Claim implements [store.Store].
 func (s *Store) Claim(ctx context.Context, c *store.Claim) ([]store.Run, error) {
 	if err := s.lock(ctx); err != nil {
@@ -212,7 +218,7 @@ func (s *Store) Claim(ctx context.Context, c *store.Claim) ([]store.Run, error) 
 	now := s.now()
 	var found []*run
 	for _, r := range s.runs {
-		if r.running() && !now.Before(r.LeaseUntil) && slices.Contains(c.Graphs, r.Graph) && !slices.Contains(c.Except, r.ID) {
+		if r.unclaimed(now) && slices.Contains(c.Graphs, r.Graph) && !slices.Contains(c.Except, r.ID) {
 			found = append(found, r)
 		}
 	}
@@ -246,7 +252,7 @@ func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, e
 		if r.Waiting {
 			b.Waiting++
 		}
-		if now.Before(r.LeaseUntil) {
+		if !r.unclaimed(now) {
 			continue
 		}
 		if b.Unclaimed++; b.Unclaimed == 1 || r.LeaseUntil.Before(b.Since) {

@@ -17,16 +17,18 @@ import (
 	"github.com/everstep-go/everstep/store/storetest"
 )
 
+var harness = storetest.Harness{
+	Open: func(t testing.TB, opts storetest.Options) store.Store {
+		s := memory.New(&memory.Options{Now: opts.Now})
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	},
+	Rows: func(_ testing.TB, s store.Store) map[string]int { return s.(*memory.Store).Rows() },
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, storetest.Harness{
-		Open: func(t testing.TB, opts storetest.Options) store.Store {
-			s := memory.New(&memory.Options{Now: opts.Now})
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
-			return s
-		},
-		Rows: func(_ testing.TB, s store.Store) map[string]int { return s.(*memory.Store).Rows() },
-	})
+	storetest.Run(t, harness)
 }
 
 // newBegin begins a run with an empty history.

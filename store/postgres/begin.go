@@ -64,7 +64,7 @@ func (s *Store) begin(ctx context.Context, c *pgx.Conn, b *store.Begin) (*store.
 			return nil, err
 		}
 		if b.WriteID != uuid.Nil && k.known.writeID == b.WriteID {
-			return &store.Begun{Committed: k.known.committed(), Waiting: k.known.Waiting, Branch: k.known.Branch, Seq: k.known.Seq, Base: k.session.Base}, nil
+			return k.known.begun(), nil
 		}
 		return nil, fmt.Errorf("run %s: %w", b.Run, store.ErrExists)
 	}
@@ -96,18 +96,28 @@ func (s *Store) begin(ctx context.Context, c *pgx.Conn, b *store.Begin) (*store.
 	}
 	q.exec(`UPDATE everstep.sessions SET updated = $2, latest = $2, seq = seq + 1, active = $3, waiting = $4 WHERE sid = $1`, in.sid, at, uid(active), waiting)
 	q.exec(`INSERT INTO everstep.runs (sid, seq, tenant, id, session, graph, status, created, updated, line, start, last, document, places,
-		attached, branch, waiting, owner, epoch, lease, takeovers, cancel, write_id, written_at, written, code, error)
-		VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $7, $8, $9, 0, $10, 0, $11, $12, $13, $14, $15, 0, 0, false, '00000000-0000-0000-0000-000000000000', 0, '{}', '', '')`,
-		in.sid, r.Seq, []byte(b.Tenant), uid(b.Run), uid(b.Session), []byte(b.Graph), at, r.Line, from.seq, from.document, b.Attached, r.Branch, r.Waiting, uid(b.Owner), b.Epoch)
+		attached, branch, waiting, owner, epoch, lease, takeovers, cancel, write_id, written_at, written, waited, base, code, error)
+		VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, $7, $8, $9, 0, $10, 0, $11, $12, $13, $14, $15, 0, 0, false, '00000000-0000-0000-0000-000000000000', 0, '{}', $13, $16, '', '')`,
+		in.sid, r.Seq, []byte(b.Tenant), uid(b.Run), uid(b.Session), []byte(b.Graph), at, r.Line, from.seq, from.document, b.Attached, r.Branch, r.Waiting, uid(b.Owner), b.Epoch, in.Base)
 	q.exec(`INSERT INTO everstep.running (sid, seq, params) VALUES ($1, $2, $3)`, in.sid, r.Seq, b.Params)
 	begun := &store.Begun{Waiting: r.Waiting, Branch: r.Branch, Seq: r.Seq, Base: in.Base}
-	args := commitArgs(pgtype.Int8{Int64: k.now, Valid: true}, w)
-	q.each(commitSQL, func(row pgx.Row) (err error) {
-		begun.Committed, err = scanCommitted(row, args)
+	m := newCommitment(pgtype.Int8{Int64: k.now, Valid: true}, w)
+	q.each(m.sql, func(row pgx.Row) (err error) {
+		begun.Committed, err = m.scan(row)
 		return err
-	}, args...)
+	}, m.args...)
 	q.exec(done)
 	return begun, q.send(ctx, c)
+}
+
+// begun is the answer to the Begin that was the run's last write, as it was then: the run may have got
+// its turn and the session a new base.
+func (r *run) begun() *store.Begun {
+	b := &store.Begun{Committed: r.committed(), Waiting: r.waited, Branch: r.Branch, Seq: r.Seq, Base: r.base}
+	if b.Waiting {
+		b.Line = 0
+	}
+	return b
 }
 
 // lookAround locks the session, creating it if need be, and reads what matters for a new run in it.

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,8 +19,9 @@ import (
 	"github.com/everstep-go/everstep/internal/pgserver/pgtest"
 )
 
-// bouncer starts PgBouncer in transaction mode before a new database of a server.
-func bouncer(t *testing.T, s *pgserver.Server) (dsn string) {
+// bouncer starts PgBouncer in transaction mode before a new database of a server, and returns the ways
+// to it through PgBouncer and without.
+func bouncer(t *testing.T, s *pgserver.Server) (pooled, direct string) {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -31,7 +33,7 @@ func bouncer(t *testing.T, s *pgserver.Server) (dsn string) {
 		}
 		t.Skip("pgbouncer is not installed")
 	}
-	dsn = pgtest.Database(t, s)
+	direct = pgtest.Database(t, s)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	port := l.Addr().(*net.TCPAddr).Port
@@ -48,7 +50,7 @@ auth_type = any
 pool_mode = transaction
 max_client_conn = 1000
 default_pool_size = 10
-`, dsn[:len(dsn)-len(" sslmode=disable")], port), 0o644))
+`, strings.TrimSuffix(direct, " sslmode=disable"), port), 0o644))
 	cmd := exec.Command(program, config)
 	if os.Geteuid() == 0 { // it refuses root
 		nobody, err := user.Lookup("nobody")
@@ -75,5 +77,5 @@ default_pool_size = 10
 		}
 		return err == nil
 	}, 10*time.Second, 10*time.Millisecond)
-	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=any sslmode=disable", port)
+	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=any sslmode=disable", port), direct
 }

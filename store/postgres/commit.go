@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,7 +18,7 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
-// commitSQL is a whole commit in one statement and so one round trip.
+// A commit is one statement and so one round trip.
 //
 // The fence is checked by locking the run: who has to wait for the lock sees the run as it is
 // afterwards, so a takeover that came first shuts this write out, and one that comes later waits
@@ -24,7 +27,10 @@ import (
 //
 // Sequences arrive as offsets from the last one of the session. An offset of a document that is
 // NULL stands for the document that was in force before.
-const commitSQL = `WITH clock AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
+//
+// What follows are its parts: those that have nothing to do are left out, for each costs the server
+// as much as a small statement. See [commitStatement].
+const commitFence = `WITH clock AS MATERIALIZED (SELECT ` + sqlNow + ` AS now),
 fence AS MATERIALIZED (
 	SELECT r.sid, r.seq, r.id, r.last, r.line, r.document, r.waiting, r.places FROM everstep.runs r
 	WHERE ` + fenced + ` AND r.last = $6
@@ -54,36 +60,92 @@ run AS (
 		updated = CASE WHEN $8 THEN s.at ELSE r.updated END,
 		code = CASE WHEN $8 THEN $12::bytea ELSE r.code END, error = CASE WHEN $8 THEN $13::bytea ELSE r.error END
 	FROM session s WHERE r.sid = s.sid AND r.seq = s.run
-),
+)`
+
+const commitEnd = `,
 ended AS (
-	DELETE FROM everstep.running u USING session s WHERE $8 AND u.sid = s.sid AND u.seq = s.run
-),
+	DELETE FROM everstep.running u USING session s WHERE u.sid = s.sid AND u.seq = s.run
+)`
+
+const commitDocuments = `,
 documents AS (
 	INSERT INTO everstep.documents (sid, seq, base, body)
 	SELECT s.sid, s.base + d.at, CASE WHEN d.patch THEN nullif(coalesce(s.base + d.before, s.document), 0) END, d.body
 	FROM session s, unnest($24::bigint[], $25::boolean[], $26::bigint[], $27::bytea[]) AS d(at, patch, before, body)
-),
+)`
+
+const commitMessages = `,
 messages AS (
 	INSERT INTO everstep.messages (sid, seq, line, role, created, id, run, checkpoint, body)
 	SELECT s.sid, s.base + m.at, s.line, m.role, s.at, m.id, m.run, m.checkpoint, m.body
 	FROM session s, unnest($28::bigint[], $29::text[], $30::uuid[], $31::uuid[], $32::uuid[], $33::bytea[]) AS m(at, role, id, run, checkpoint, body)
-),
+)`
+
+const commitCheckpoints = `,
 checkpoints AS (
 	INSERT INTO everstep.checkpoints (sid, seq, id, run, line, node, next, status, reason, parent, document, version, created, metadata)
 	SELECT s.sid, s.base + c.at, c.id, $3, s.line, c.node, c.next, c.status, c.reason, c.parent, coalesce(s.base + c.document, s.document), c.version, s.at, c.metadata
 	FROM session s, unnest($14::bigint[], $15::uuid[], $16::bytea[], $17::bytea[], $18::text[], $19::text[], $20::uuid[], $21::bigint[], $22::bigint[], $23::bytea[])
 		AS c(at, id, node, next, status, reason, parent, document, version, metadata)
-),
+)`
+
+const commitCleared = `,
 cleared AS (
-	DELETE FROM everstep.tasks t USING session s WHERE ($9 > 0 OR $8) AND t.sid = s.sid AND t.checkpoint = s.last RETURNING 1
-),
+	DELETE FROM everstep.tasks t USING session s WHERE t.sid = s.sid AND t.checkpoint = s.last RETURNING 1
+)`
+
+const commitTasks = `,
 tasks AS (
 	INSERT INTO everstep.tasks AS t (sid, checkpoint, key, done, place, value)
 	SELECT s.sid, s.next, k.key, k.done, s.places + k.place, k.value
-	FROM session s, unnest($34::bytea[], $35::boolean[], $36::bytea[]) WITH ORDINALITY AS k(key, done, value, place), (SELECT count(*) FROM cleared) AS first
+	FROM session s, unnest($34::bytea[], $35::boolean[], $36::bytea[]) WITH ORDINALITY AS k(key, done, value, place)
 	WHERE s.next > 0 ` + keepDone + `
-)
-SELECT line, at, base FROM session`
+)`
+
+// parts are those of a commit that have something to do.
+type parts struct{ ended, steps, documents, messages, tasks bool }
+
+// A statement is SQL with the numbers of the arguments it takes, of a longer list.
+type statement struct {
+	sql  string
+	args []int
+}
+
+var statements sync.Map // *statement by parts
+
+// commitStatement returns the statement for a commit with these parts.
+func commitStatement(p parts) *statement {
+	if known, ok := statements.Load(p); ok {
+		return known.(*statement)
+	}
+	text := commitFence
+	for _, part := range []struct {
+		needed bool
+		sql    string
+	}{
+		{p.ended, commitEnd}, {p.documents, commitDocuments}, {p.messages, commitMessages}, {p.steps, commitCheckpoints},
+		{p.ended || p.steps, commitCleared}, {p.tasks, commitTasks},
+	} {
+		if part.needed {
+			text += part.sql
+		}
+	}
+	text += ` SELECT line, at, base FROM session`
+	// A parameter that no part mentions would have no type.
+	st, numbers := &statement{}, map[string]string{}
+	st.sql = parameter.ReplaceAllStringFunc(text, func(old string) string {
+		if numbers[old] == "" {
+			n, _ := strconv.Atoi(old[1:])
+			st.args = append(st.args, n-1)
+			numbers[old] = "$" + strconv.Itoa(len(st.args))
+		}
+		return numbers[old]
+	})
+	statements.Store(p, st)
+	return st
+}
+
+var parameter = regexp.MustCompile(`\$[0-9]+`)
 
 // keepDone is what happens to a task that is there: one that is done stays as it is, one that was
 // started and is done now gets its place among those that are done.
@@ -160,30 +222,43 @@ func (w *write) addTasks(tasks []store.Task) {
 	}
 }
 
-// commitArgs are the arguments of commitSQL.
-func commitArgs(now pgtype.Int8, c *store.Commit) []any {
+// commitment is a commit as it is sent.
+type commitment struct {
+	sql     string
+	args    []any
+	offsets []int64 // of the checkpoints
+}
+
+func newCommitment(now pgtype.Int8, c *store.Commit) commitment {
 	var w write
 	for i := range c.Steps {
 		w.add(&c.Steps[i])
 	}
 	w.addTasks(c.Tasks)
-	return []any{
-		now, []byte(c.Tenant), uid(c.Run), uid(c.Owner), c.Epoch, c.After, string(c.Status), c.Status.Ended(), w.length,
+	ended := c.Status.Ended()
+	all := [...]any{
+		now, []byte(c.Tenant), uid(c.Run), uid(c.Owner), c.Epoch, c.After, string(c.Status), ended, w.length,
 		uid(c.WriteID), int64(c.Lease), []byte(c.ErrorCode), []byte(c.Error),
 		w.at, w.ids, w.nodes, w.nexts, w.statuses, w.reasons, w.parents, w.inForce, w.versions, w.metadata,
 		w.documents, w.patches, w.before, w.bodies,
 		w.messages, w.roles, w.messageIDs, w.messageRuns, w.stamps, w.messageBodies,
 		w.taskKeys, w.taskDone, w.taskValues, offset(w.document),
 	}
+	st := commitStatement(parts{ended: ended, steps: len(w.at) > 0, documents: len(w.documents) > 0, messages: len(w.messages) > 0, tasks: len(w.taskKeys) > 0})
+	out := commitment{sql: st.sql, args: make([]any, len(st.args)), offsets: w.at}
+	for i, n := range st.args {
+		out.args[i] = all[n]
+	}
+	return out
 }
 
-// scanCommitted reads what commitSQL returns for these arguments.
-func scanCommitted(row pgx.Row, args []any) (c store.Committed, err error) {
+// scan reads what the statement returns.
+func (m *commitment) scan(row pgx.Row) (c store.Committed, err error) {
 	var base int64
 	if err := row.Scan(&c.Line, intoTime{&c.CreatedAt}, &base); err != nil {
 		return c, err
 	}
-	for _, offset := range args[13].([]int64) {
+	for _, offset := range m.offsets {
 		c.Seqs = append(c.Seqs, base+offset)
 	}
 	return c, nil
@@ -196,10 +271,10 @@ func (s *Store) Commit(ctx context.Context, w *store.Commit) (*store.Committed, 
 		if err := checkStatus(w.Status); err != nil {
 			return err
 		}
-		args := commitArgs(s.clock(), w)
+		m := newCommitment(s.clock(), w)
 		var err error
 		for range attempts {
-			committed, err = scanCommitted(c.QueryRow(ctx, s.sql(commitSQL), args...), args)
+			committed, err = m.scan(c.QueryRow(ctx, s.sql(m.sql), m.args...))
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
@@ -247,7 +322,7 @@ func checkStatus(s checkpoint.Status) error {
 	return nil
 }
 
-// saveTaskSQL is to a task what commitSQL is to a commit. It leaves the session alone.
+// saveTaskSQL is to a task what those parts are to a commit. It leaves the session alone.
 const saveTaskSQL = `WITH fence AS (
 	UPDATE everstep.runs r SET places = r.places + 1, takeovers = 0
 	WHERE ` + fenced + ` AND r.last = $1::bigint AND r.last > 0

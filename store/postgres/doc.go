@@ -59,5 +59,5 @@
 //
 //	ALTER ROLE app SET statement_timeout = '30s';
 //	ALTER ROLE app SET lock_timeout = '10s';
-//	ALTER ROLE app SET idle_in_transaction_session_timeout = '10s';
+//	ALTER ROLE app SET idle_in_transaction_session_timeout = '30s';
 package postgres

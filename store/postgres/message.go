@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -67,8 +68,8 @@ const newestMessage = ` FROM everstep.messages m JOIN everstep.sessions s ON s.s
 func (s *Store) DeleteMessage(ctx context.Context, tenant string, id uuid.UUID) error {
 	return s.write(ctx, "delete message", unwritten, func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(ctx, s.sql(`WITH newest AS (SELECT m.sid, m.seq`+newestMessage+`),
-			s AS (UPDATE everstep.sessions s SET base = base + 1 FROM newest WHERE s.sid = newest.sid RETURNING newest.sid, newest.seq)
-			DELETE FROM everstep.messages m USING s WHERE m.sid = s.sid AND m.seq = s.seq`), []byte(tenant), uid(id))
+			s AS (UPDATE everstep.sessions s SET base = base + 1, latest = greatest(s.latest, `+strings.ReplaceAll(sqlNow, "$1", "$3")+`) FROM newest WHERE s.sid = newest.sid RETURNING newest.sid, newest.seq)
+			DELETE FROM everstep.messages m USING s WHERE m.sid = s.sid AND m.seq = s.seq`), []byte(tenant), uid(id), s.clock())
 		if err == nil && tag.RowsAffected() == 0 {
 			return &store.NotFoundError{Resource: store.MessageResource, ID: id}
 		}

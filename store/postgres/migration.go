@@ -161,9 +161,7 @@ func migrateOnce(ctx context.Context, c *pgx.Conn, schema string, all []migratio
 		return false, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // nothing if it was committed
-	hash := fnv.New64a()
-	hash.Write([]byte(library + "\x00" + schema))
-	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1::bigint)`, int64(hash.Sum64())).Scan(&taken); err != nil || !taken {
+	if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1::bigint)`, lockNumber(schema)).Scan(&taken); err != nil || !taken {
 		return false, err
 	}
 	exists := false
@@ -189,4 +187,11 @@ func migrateOnce(ctx context.Context, c *pgx.Conn, schema string, all []migratio
 		return false, fmt.Errorf("to version %d: %w", m.version, err)
 	}
 	return true, tx.Commit(ctx)
+}
+
+// lockNumber is that of the advisory lock with a name.
+func lockNumber(name string) int64 {
+	hash := fnv.New64a()
+	hash.Write([]byte(library + "\x00" + name))
+	return int64(hash.Sum64())
 }

@@ -24,11 +24,13 @@ type run struct {
 	writeID   uuid.UUID
 	writtenAt int64
 	written   []int64
+	waited    bool  // when it began, and
+	base      int64 // the session's then
 }
 
 const (
 	runColumns = `r.sid, r.seq, r.tenant, r.id, r.session, r.graph, r.status, r.created, r.updated, r.line, r.start, r.last, r.document,
-		r.attached, r.branch, r.waiting, r.owner, r.epoch, r.lease, r.takeovers, r.cancel, r.write_id, r.written_at, r.written, r.code, r.error`
+		r.attached, r.branch, r.waiting, r.owner, r.epoch, r.lease, r.takeovers, r.cancel, r.write_id, r.written_at, r.written, r.waited, r.base, r.code, r.error`
 	// paramsColumn is for those who want Params too.
 	paramsColumn = `, (SELECT u.params FROM everstep.running u WHERE u.sid = r.sid AND u.seq = r.seq)`
 )
@@ -37,7 +39,7 @@ const (
 func (r *run) dest() []any {
 	return []any{&r.sid, &r.Seq, intoText{&r.Tenant}, &r.ID, &r.Session, intoText{&r.Graph}, (*string)(&r.Status), intoTime{&r.CreatedAt}, intoTime{&r.UpdatedAt},
 		&r.Line, &r.start, &r.Last, &r.document, &r.Attached, &r.Branch, &r.Waiting, &r.Owner, &r.Epoch, intoTime{&r.LeaseUntil}, &r.Takeovers, &r.CancelRequested,
-		&r.writeID, &r.writtenAt, &r.written, intoText{&r.ErrorCode}, intoText{&r.Error}}
+		&r.writeID, &r.writtenAt, &r.written, &r.waited, &r.base, intoText{&r.ErrorCode}, intoText{&r.Error}}
 }
 
 // scan reads a row of runColumns and what follows them.
@@ -160,6 +162,9 @@ func (s *Store) Promote(ctx context.Context, f store.Fence) (bool, error) {
 	return active && err == nil, err
 }
 
+// unclaimed is the condition that nobody advances a run, which has not ended.
+const unclaimed = `(r.lease <= clock.now OR r.owner = '00000000-0000-0000-0000-000000000000')`
+
 // Claim implements [store.Store]. Runs that somebody else is about to claim, or writes for at the
 // moment, are passed over.
 func (s *Store) Claim(ctx context.Context, claim *store.Claim) ([]store.Run, error) {
@@ -172,7 +177,7 @@ func (s *Store) Claim(ctx context.Context, claim *store.Claim) ([]store.Run, err
 		b := s.batch()
 		b.each(`WITH clock AS MATERIALIZED (SELECT `+sqlNow+` AS now), due AS MATERIALIZED (
 				SELECT r.sid, r.seq FROM clock, everstep.running u JOIN everstep.runs r ON r.sid = u.sid AND r.seq = u.seq
-				WHERE r.status = 'running' AND r.lease <= clock.now AND r.graph = ANY($2::bytea[]) AND r.id <> ALL($3::uuid[])
+				WHERE r.status = 'running' AND `+unclaimed+` AND r.graph = ANY($2::bytea[]) AND r.id <> ALL($3::uuid[])
 				ORDER BY r.created, r.sid, r.seq LIMIT $4 FOR NO KEY UPDATE OF r SKIP LOCKED
 			)
 			UPDATE everstep.runs r SET owner = $5, epoch = r.epoch + 1, takeovers = r.takeovers + 1, lease = clock.now + $6::bigint
@@ -272,11 +277,34 @@ func (s *Store) RequestCancel(ctx context.Context, tenant string, id uuid.UUID) 
 	return &r.Run, nil
 }
 
+// Backlog implements [store.Store].
+func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, error) {
+	var names [][]byte
+	for _, g := range graphs {
+		names = append(names, []byte(g))
+	}
+	b := &store.Backlog{}
+	err := s.read(ctx, "backlog", func(ctx context.Context, c *pgx.Conn) error {
+		var since pgtype.Int8
+		err := c.QueryRow(ctx, s.sql(`SELECT count(*), count(*) FILTER (WHERE r.waiting), count(*) FILTER (WHERE `+unclaimed+`), min(r.lease) FILTER (WHERE `+unclaimed+`)
+			FROM everstep.running u JOIN everstep.runs r ON r.sid = u.sid AND r.seq = u.seq, (SELECT `+sqlNow+` AS now) AS clock WHERE r.graph = ANY($2::bytea[])`),
+			s.clock(), names).Scan(&b.Running, &b.Waiting, &b.Unclaimed, &since)
+		if since.Valid {
+			b.Since = fromNanos(since.Int64)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, f store.Fence) error {
 	return s.write(ctx, "release", unwritten, func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, s.sql(`UPDATE everstep.runs r SET owner = '00000000-0000-0000-0000-000000000000', lease = $1::bigint, attached = false, takeovers = greatest(r.takeovers - 1, 0) WHERE `+fenced),
-			int64(0), []byte(f.Tenant), uid(f.Run), uid(f.Owner), f.Epoch)
+		tag, err := c.Exec(ctx, s.sql(`UPDATE everstep.runs r SET owner = '00000000-0000-0000-0000-000000000000', lease = `+sqlNow+`, attached = false, takeovers = greatest(r.takeovers - 1, 0) WHERE `+fenced),
+			s.clock(), []byte(f.Tenant), uid(f.Run), uid(f.Owner), f.Epoch)
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}

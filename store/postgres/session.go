@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -137,17 +138,30 @@ func (s *Store) Prune(ctx context.Context, p *store.Prune) (int, error) {
 // the second look at what runs in it holds.
 func (s *Store) prune(ctx context.Context, p *store.Prune, limit int) (n int, err error) {
 	const idle = `NOT EXISTS (SELECT 1 FROM everstep.running u WHERE u.sid = s.sid)`
+	before := int64(math.MinInt64)
+	if !p.Before.IsZero() {
+		before = nanos(p.Before)
+	}
+	const ofTenant = `($2::bytea IS NULL OR sha256(s.tenant) = sha256($2) AND s.tenant = $2)`
+	// One that is used after it was counted has another latest than it was counted with.
+	const surplus = `EXISTS (SELECT FROM (
+			SELECT s.sid, s.latest, row_number() OVER (PARTITION BY s.tenant ORDER BY s.latest DESC, s.id DESC) AS place FROM everstep.sessions s WHERE ` + ofTenant + `
+		) AS counted WHERE counted.sid = s.sid AND counted.latest = s.latest AND counted.place > $4)`
+	old, args := `s.latest < $1`, []any{before, textOrNull(p.Tenant), int64(limit)}
+	if p.Keep > 0 {
+		old, args = `(s.latest < $1 OR `+surplus+`)`, append(args, int64(p.Keep))
+	}
 	err = s.write(ctx, "prune", unwritten, func(ctx context.Context, c *pgx.Conn) error {
 		var sids []int64
 		b := s.batch()
 		b.exec(begin)
-		b.each(`SELECT s.sid FROM everstep.sessions s WHERE s.latest < $1 AND ($2::bytea IS NULL OR sha256(s.tenant) = sha256($2) AND s.tenant = $2) AND `+idle+` LIMIT $3 FOR UPDATE OF s SKIP LOCKED`,
+		b.each(`SELECT s.sid FROM everstep.sessions s WHERE `+old+` AND `+ofTenant+` AND `+idle+` ORDER BY s.latest LIMIT $3 FOR UPDATE OF s SKIP LOCKED`,
 			func(row pgx.Row) error {
 				var sid int64
 				err := row.Scan(&sid)
 				sids = append(sids, sid)
 				return err
-			}, nanos(p.Before), textOrNull(p.Tenant), int64(limit))
+			}, args...)
 		if err := b.send(ctx, c); err != nil {
 			return err
 		}

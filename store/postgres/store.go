@@ -73,7 +73,7 @@ func (opts *Options) withDefaults() Options {
 var timeouts = map[string]string{
 	"statement_timeout":                   "30s",
 	"lock_timeout":                        "10s",
-	"idle_in_transaction_session_timeout": "10s",
+	"idle_in_transaction_session_timeout": "30s", // the sending of a large write to Begin is idleness, too
 }
 
 // Open connects to the database that the DSN names, which must be the primary server, and

@@ -87,6 +87,9 @@ func begin(ctx context.Context, c *conn, b *store.Begin, now time.Time) (*store.
 	if err := r.commit(ctx, c, w, from, at, now); err != nil {
 		return nil, err
 	}
+	if !r.Waiting {
+		r.written = encodeBegun(r.written, false, r.session.Base)
+	}
 	if err := r.insert(ctx, c, b.Params); err != nil {
 		return nil, err
 	}
@@ -97,9 +100,11 @@ func begin(ctx context.Context, c *conn, b *store.Begin, now time.Time) (*store.
 	return r.begun(), nil
 }
 
-// begun is the answer to the Begin that was the run's last write.
+// begun is the answer to the Begin that was the run's last write, as it was then: the run may have
+// got its turn and the session a new base.
 func (r *run) begun() *store.Begun {
-	return &store.Begun{Committed: decodeCommitted(r.Line, r.written), Waiting: r.Waiting, Branch: r.Branch, Seq: r.Seq, Base: r.session.Base}
+	c, waiting, base := decodeCommitted(r.Line, r.written, r.Waiting, r.session.Base)
+	return &store.Begun{Committed: c, Waiting: waiting, Branch: r.Branch, Seq: r.Seq, Base: base}
 }
 
 // place decides whether a new run continues its session, is a branch or waits, and whether it

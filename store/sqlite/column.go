@@ -105,10 +105,11 @@ func fromNanos(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// encodeCommitted is what a run remembers of its last write, to answer it again. The line is
-// the run's.
+// encodeCommitted is what a run remembers of its last write, to answer it again: the time, the
+// distances between the sequences, and, behind a distance of zero, which there is none of, what
+// [encodeBegun] adds. The line is the run's.
 func encodeCommitted(c *store.Committed) []byte {
-	b := binary.AppendVarint(make([]byte, 0, 16+2*len(c.Seqs)), nanos(c.CreatedAt))
+	b := binary.AppendVarint(make([]byte, 0, 32+2*len(c.Seqs)), nanos(c.CreatedAt))
 	last := int64(0)
 	for _, seq := range c.Seqs {
 		b = binary.AppendUvarint(b, uint64(seq-last))
@@ -117,18 +118,38 @@ func encodeCommitted(c *store.Committed) []byte {
 	return b
 }
 
-func decodeCommitted(line int64, b []byte) store.Committed {
+// encodeBegun adds to the record of a write what may have changed when it is repeated: whether
+// the run waits, with it the line, and the session's base.
+func encodeBegun(b []byte, waiting bool, base int64) []byte {
+	b = append(b, 0, byte(number(waiting)))
+	return binary.AppendVarint(b, base)
+}
+
+// decodeCommitted reads what a run on a line remembers. Where a record has no part of
+// [encodeBegun], because it is of a commit or of an earlier version, whether the run waits and the
+// base are as they are given.
+func decodeCommitted(line int64, b []byte, waits bool, baseNow int64) (c store.Committed, waiting bool, base int64) {
 	created, n := binary.Varint(b)
-	c := store.Committed{Line: line, CreatedAt: fromNanos(created)}
+	c, waiting, base = store.Committed{Line: line, CreatedAt: fromNanos(created)}, waits, baseNow
 	seq := int64(0)
 	for b = b[max(n, 0):]; len(b) > 0; {
 		d, n := binary.Uvarint(b)
 		if n <= 0 {
 			break
 		}
+		b = b[n:]
+		if d == 0 {
+			if len(b) > 1 {
+				waiting = b[0] != 0
+				base, _ = binary.Varint(b[1:])
+			}
+			break
+		}
 		seq += int64(d)
 		c.Seqs = append(c.Seqs, seq)
-		b = b[n:]
 	}
-	return c
+	if waiting {
+		c.Line = 0
+	}
+	return c, waiting, base
 }

@@ -34,7 +34,7 @@ func commit(ctx context.Context, c *conn, w *store.Commit, now time.Time) (none 
 	}
 	// Before the fence: the answer that got lost may be that of the run's end.
 	if w.WriteID != uuid.Nil && r.writeID == w.WriteID {
-		return decodeCommitted(r.Line, r.written), nil
+		return r.committed(), nil
 	}
 	if err := r.check(w.Fence); err != nil {
 		return none, err
@@ -65,7 +65,13 @@ func commit(ctx context.Context, c *conn, w *store.Commit, now time.Time) (none 
 		return none, err
 	}
 	c.cache.keep(r)
-	return decodeCommitted(r.Line, r.written), nil
+	return r.committed(), nil
+}
+
+// committed is the answer to the run's last write.
+func (r *run) committed() store.Committed {
+	c, _, _ := decodeCommitted(r.Line, r.written, r.Waiting, r.session.Base)
+	return c
 }
 
 func checkStatus(s checkpoint.Status) error {
@@ -106,6 +112,9 @@ func (r *run) commit(ctx context.Context, c *conn, w *store.Commit, from *positi
 		s.Head = r.Last
 	}
 	r.writeID, r.written = w.WriteID, encodeCommitted(&committed)
+	if r.Waiting {
+		r.written = encodeBegun(r.written, true, s.Base)
+	}
 	r.LeaseUntil, r.Takeovers = lease(now, w.Lease), 0
 	if ended {
 		r.ErrorCode, r.Error = w.ErrorCode, w.Error

@@ -15,7 +15,10 @@ func TestConformance(t *testing.T) { conform(t, Options{}) }
 
 func TestConformanceOfAnExclusiveFile(t *testing.T) { conform(t, Options{Exclusive: true}) }
 
-func conform(t *testing.T, o Options) {
+func conform(t *testing.T, o Options) { storetest.Run(t, harness(o)) }
+
+// harness opens stores with the given options for the suite.
+func harness(o Options) storetest.Harness {
 	open := func(t testing.TB, path string, opts storetest.Options) store.Store {
 		o := o
 		o.Synchronous, o.Now, o.keepLeases = Normal, opts.Now, true
@@ -24,7 +27,7 @@ func conform(t *testing.T, o Options) {
 		t.Cleanup(func() { assert.NoError(t, s.Close()) })
 		return s
 	}
-	storetest.Run(t, storetest.Harness{
+	return storetest.Harness{
 		Open: func(t testing.TB, opts storetest.Options) store.Store {
 			return open(t, filepath.Join(t.TempDir(), "everstep.db"), opts)
 		},
@@ -33,5 +36,5 @@ func conform(t *testing.T, o Options) {
 			return open(t, s.(*Store).path, opts)
 		},
 		Rows: func(t testing.TB, s store.Store) map[string]int { return rows(t, s.(*Store)) },
-	})
+	}
 }

@@ -82,7 +82,7 @@ func (s *Store) DeleteMessage(ctx context.Context, tenant string, id uuid.UUID) 
 		if err := c.exec(ctx, `DELETE FROM messages WHERE k = ?`, k); err != nil {
 			return err
 		}
-		return c.exec(ctx, `UPDATE sessions SET base = base + 1 WHERE sid = ?`, k>>32)
+		return c.exec(ctx, `UPDATE sessions SET base = base + 1, latest = max(latest, ?) WHERE sid = ?`, nanos(s.now()), k>>32)
 	})
 }
 

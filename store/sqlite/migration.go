@@ -58,6 +58,10 @@ func Migrate(path string) error {
 
 // inspect refuses a file that is not ours, without writing to it. One that does not exist or is
 // empty will become ours.
+//
+// A power cut at the birth of a database leaves a journal beside it, for there was no log yet.
+// What it says must be undone before anybody can read the file, and that is all the writing that
+// a file with a journal meets, whoever it belongs to: its own program would begin with it.
 func inspect(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
@@ -69,7 +73,11 @@ func inspect(ctx context.Context, path string) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("sqlite: %s is not a file", path)
 	}
-	c, err := connect(path, "mode=ro&_busy_timeout=10000")
+	mode := "ro"
+	if _, err := os.Stat(path + "-journal"); err == nil {
+		mode = "rw"
+	}
+	c, err := connect(path, "mode="+mode+"&_busy_timeout=10000")
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,26 @@ func TestMigratingTwiceChangesNothing(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
+func TestAPowerCutAtTheBirthIsUndone(t *testing.T) {
+	dir := t.TempDir()
+	born := filepath.Join(dir, "born.db")
+	c, err := connect(born, "_journal_mode=DELETE")
+	require.NoError(t, err)
+	// So small a cache makes SQLite write into the file, behind the journal, before the commit.
+	require.NoError(t, c.script(`PRAGMA cache_size = 1; BEGIN; CREATE TABLE t (b BLOB); INSERT INTO t VALUES (zeroblob(500000))`))
+	cut := filepath.Join(dir, "cut.db")
+	for _, suffix := range []string{"", "-journal"} {
+		b, err := os.ReadFile(born + suffix)
+		require.NoError(t, err)
+		require.NotEmpty(t, b)
+		require.NoError(t, os.WriteFile(cut+suffix, b, 0o644))
+	}
+	require.NoError(t, c.close())
+	s, err := Open(cut, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+}
+
 func TestAManualMigrationIsAskedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "everstep.db")
 	_, err := Open(path, &Options{ManualMigrate: true})

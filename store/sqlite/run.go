@@ -192,7 +192,7 @@ func (s *Store) Claim(ctx context.Context, claim *store.Claim) ([]store.Run, err
 		claimed = nil
 		now := s.now()
 		var runs []*run
-		err := c.each(ctx, selectRunning+`r.lease <= ?`, func(v row) error {
+		err := c.each(ctx, selectRunning+`(r.lease <= ? OR r.owner IS NULL)`, func(v row) error {
 			r := new(run)
 			r.scan(v)
 			if slices.Contains(claim.Graphs, r.Graph) && !slices.Contains(claim.Except, r.ID) {
@@ -229,7 +229,7 @@ func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, e
 	b := &store.Backlog{}
 	err := s.read(ctx, "backlog", func(c *conn) error {
 		now := s.now()
-		return c.each(ctx, `SELECT r.graph, r.waiting, r.lease FROM running CROSS JOIN runs r ON r.k = running.k`, func(v row) error {
+		return c.each(ctx, `SELECT r.graph, r.waiting, r.lease, r.owner IS NULL FROM running CROSS JOIN runs r ON r.k = running.k`, func(v row) error {
 			if !slices.Contains(graphs, v.text(0)) {
 				return nil
 			}
@@ -238,7 +238,7 @@ func (s *Store) Backlog(ctx context.Context, graphs []string) (*store.Backlog, e
 				b.Waiting++
 			}
 			until := v.time(2)
-			if now.Before(until) {
+			if now.Before(until) && !v.bool(3) {
 				return nil
 			}
 			if b.Unclaimed++; b.Unclaimed == 1 || until.Before(b.Since) {

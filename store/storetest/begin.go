@@ -16,6 +16,7 @@ var beginScenarios = []scenario{
 	{"begin-writes-steps", "The first checkpoints are written with the run.", beginWritesSteps},
 	{"begin-taken-run", "A run id that is taken is refused, in any session, and nothing is written.", beginTakenRun},
 	{"begin-repeated", "A Begin repeated with its write id returns what it returned, and writes nothing more.", beginRepeated},
+	{"begin-repeated-later", "A begin repeated when the run has got its turn, or was cancelled, is answered as the first time.", beginRepeatedLater},
 	{"begin-busy", "A plain run in a busy session is refused with the name of the active run.", beginBusy},
 	{"begin-concurrent", "Of runs that begin at once in one session exactly one wins.", beginConcurrent},
 	{"begin-stale-head", "A run built on a head that moved is refused, and nothing is written.", beginStaleHead},
@@ -141,6 +142,35 @@ func beginRepeated(b *bundle) {
 	require.True(b, first.Waiting)
 	require.True(b, second.Waiting)
 	require.Equal(b, first.Seq, second.Seq)
+}
+
+func beginRepeatedLater(b *bundle) {
+	session := b.newSession()
+	active := b.start(session, with(step()))
+	var queued []*store.Begin
+	var first []*store.Begun
+	for range 2 {
+		q := b.newBegin(session, waiting)
+		begun, err := b.store.Begin(b.ctx, q)
+		require.NoError(b, err)
+		queued, first = append(queued, q), append(first, begun)
+	}
+	active.end(checkpoint.Completed)
+	got, err := b.store.Promote(b.ctx, queued[0].Fence)
+	require.NoError(b, err)
+	require.True(b, got)
+	_, err = b.store.RequestCancel(b.ctx, tenant, queued[1].Run)
+	require.NoError(b, err)
+	b.post(session, "hello")
+	for i := range queued {
+		again, err := b.store.Begin(b.ctx, queued[i])
+		require.NoError(b, err)
+		require.True(b, again.Waiting)
+		require.Zero(b, again.Line)
+		require.Equal(b, first[i].Seq, again.Seq)
+		require.Equal(b, first[i].Base, again.Base)
+		b.reopen()
+	}
 }
 
 func beginBusy(b *bundle) {

@@ -51,6 +51,9 @@ var beginBreakages = []breakage{
 		s.changeBegin(func(b *store.Begin) { b.WriteID = uuid.New() })
 		s.changeCommit(func(c *store.Commit) { c.WriteID = uuid.New() })
 	}, []string{"begin-repeated", "commit-repeated", "commit-repeated-after-end", "commit-repeated-after-claim", "value-slices-out"}},
+	{"answers a repeated begin with what the run is by now", func(s *broken) {
+		s.changeBegun(func(b *store.Begin, begun *store.Begun) { begun.Waiting = s.holder(b.Tenant, b.Run).Waiting })
+	}, []string{"begin-repeated-later"}},
 	{"recognises repeated commits only by the owner", func(s *broken) {
 		s.changeCommit(func(c *store.Commit) {
 			if s.holder(c.Tenant, c.Run).Owner != c.Owner {

@@ -37,7 +37,7 @@ var ownerBreakages = []breakage{
 				*f = r.Fence()
 			}
 		})
-	}, []string{"fence-commit", "fence-task", "fence-promote", "fence-release", "fence-owner", "fence-epoch", "release-claimable"}},
+	}, []string{"fence-commit", "fence-task", "fence-promote", "fence-release", "fence-owner", "fence-epoch"}},
 	{"looks at the epoch alone", func(s *broken) {
 		s.changeFence(func(f *store.Fence) { f.Owner = s.holder(f.Tenant, f.Run).Owner })
 	}, []string{"fence-owner"}},

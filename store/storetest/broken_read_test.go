@@ -181,7 +181,7 @@ var readBreakages = []breakage{
 			}
 			return head, err
 		}
-	}, []string{"load-run"}},
+	}, []string{"load-run", "load-branch-at-start"}},
 	{"reads messages and documents at two moments", func(s *broken) {
 		var n atomic.Int64
 		s.changeLoad(func(_ *store.Load, p *store.Position) {

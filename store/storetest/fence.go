@@ -100,6 +100,7 @@ func fenceOwner(b *bundle) {
 	r.refuses(f)
 	require.NoError(b, b.store.Release(b.ctx, r.Fence))
 	r.refuses(r.Fence)
+	r.refuses(f) // without an owner, like the run now
 	require.Equal(b, []string{"one"}, b.history(r.session))
 }
 

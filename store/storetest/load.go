@@ -16,6 +16,7 @@ var loadScenarios = []scenario{
 	{"load-unknown", "What does not exist is not found, and is named.", loadUnknown},
 	{"load-run", "The position of a run is its own last checkpoint, wherever the head is.", loadRun},
 	{"load-run-at-start", "The position of a run without a checkpoint is the session's head.", loadRunAtStart},
+	{"load-branch-at-start", "The position of a branch without a checkpoint is the one that it left from, wherever the head is.", loadBranchAtStart},
 	{"load-consistent", "A position is of one moment, also beside writers.", loadConsistent},
 }
 
@@ -85,6 +86,22 @@ func loadRunAtStart(b *bundle) {
 	require.Equal(b, []string{"one"}, texts(b, p.Messages))
 	require.NotNil(b, p.Run)
 	require.Zero(b, p.Run.Last)
+}
+
+func loadBranchAtStart(b *bundle) {
+	session := b.newSession()
+	first := b.whole(session, document(`{"first":true}`), step("one"))
+	b.whole(session, document(`{"second":true}`), step("two"))
+	branch := b.start(session, from(first.at))
+	for range 2 {
+		p := b.loadRun(branch.Run)
+		require.NotNil(b, p.Checkpoint)
+		require.Equal(b, first.at, p.Checkpoint.ID)
+		require.Equal(b, []string{"one"}, texts(b, p.Messages))
+		require.Equal(b, []store.Document{{Body: []byte(`{"first":true}`)}}, p.Documents)
+		b.reopen()
+		branch = branch.claimed()
+	}
 }
 
 func loadConsistent(b *bundle) {

@@ -237,18 +237,22 @@ func pruneUnused(b *bundle) {
 	for _, r := range old.runs[1:4] {
 		r.end(checkpoint.Completed)
 	}
-	ran, posted := b.newSession(), b.newSession()
+	ran, posted, cleared := b.newSession(), b.newSession(), b.newSession()
+	unwanted := b.post(cleared, "not wanted")
 	limit := b.clock.move(time.Hour)
 	require.Zero(b, b.prune(store.Prune{Before: limit.Add(-2 * time.Hour)}))
 	r := b.start(ran, with(step()))
 	r.end(checkpoint.Completed)
 	b.post(posted, "hello")
+	require.NoError(b, b.store.DeleteMessage(b.ctx, tenant, unwanted.ID))
 	b.clock.move(time.Hour)
 	require.Equal(b, 1, b.prune(store.Prune{Before: limit}))
 	b.gone(old)
 	b.session(ran)
 	b.session(posted)
+	b.session(cleared)
 	require.NoError(b, b.store.DeleteSession(b.ctx, tenant, ran))
+	require.NoError(b, b.store.DeleteSession(b.ctx, tenant, cleared))
 	require.NoError(b, b.store.DeleteSession(b.ctx, tenant, posted))
 	b.rows(before)
 }

@@ -57,6 +57,8 @@ CREATE TABLE everstep.runs (
 	write_id   uuid     NOT NULL, -- of its last write, and
 	written_at bigint   NOT NULL, -- what that write was answered
 	written    bigint[] NOT NULL,
+	waited     boolean  NOT NULL, -- when it began, and
+	base       bigint   NOT NULL, -- the session's then
 	code       bytea    NOT NULL,
 	error      bytea    NOT NULL,
 	PRIMARY KEY (sid, seq)
