@@ -238,12 +238,12 @@ func checkExecutions(h *History) (f []string) {
 // awake is how soon after it was woken a process writes what it was about to write.
 const awake = time.Second
 
-// overlaps reports whether a line is of an execution that began before its process was frozen, and was
-// acknowledged from elsewhere meanwhile. Nobody can stop a process between the check and the act:
+// overlaps reports whether a line is of an execution that began before its process was frozen, while the call
+// was made elsewhere. Nobody can stop a process between the check and the act:
 // that is what the key is for.
-func (h *History) overlaps(l Line, heard time.Time) bool {
+func (h *History) overlaps(l Line, elsewhere time.Time) bool {
 	for _, t := range h.Troubles {
-		if t.Life == l.Life && t.Kind == Freeze && t.From.Before(heard) && !l.Before.After(t.To.Add(awake)) {
+		if t.Life == l.Life && t.Kind == Freeze && t.From.Before(elsewhere) && !l.Before.After(t.To.Add(awake)) {
 			return true
 		}
 	}
@@ -253,6 +253,9 @@ func (h *History) overlaps(l Line, heard time.Time) bool {
 // excused reports whether there was a reason to execute again what the first one had begun. That a
 // process is told to end is none before it has had the time to finish.
 func (h *History) excused(first, again Line) bool {
+	if h.overlaps(again, first.Before) {
+		return true
+	}
 	for _, t := range h.troubled(first.Life, first.After.Add(-h.Lease), again.Before) {
 		if t.Kind != Terminate || again.Before.Sub(t.From) >= drain {
 			return true
