@@ -23,13 +23,13 @@ const module = "github.com/everstep-go/everstep"
 
 // levels are the packages from the ground up. A package may import those of lower levels.
 var levels = [][]string{
-	{"internal/wire", "internal/pgserver"},
-	{"message", "state", "internal/pgserver/pgtest"},
+	{"internal/wire", "internal/pgserver", "internal/redisserver"},
+	{"message", "state", "internal/pgserver/pgtest", "internal/redisserver/redistest"},
 	{"event", "checkpoint", "internal/provider"},
-	{"store"},
+	{"store", "event/eventtest"},
 	{"store/memory", "store/sqlite", "store/storetest", "graph"},
 	{"graph/graphtest", "react"},
-	{"react/reacttest", "httpapi"},
+	{"react/reacttest", "httpapi", "reflex"},
 	{"httpapi/httpapitest"},
 }
 
@@ -42,9 +42,9 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"*", "testing", []string{"store/storetest", "graph/graphtest", "react/reacttest", "internal/pgserver/pgtest"},
+	{"*", "testing", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest", "internal/pgserver/pgtest", "internal/redisserver/redistest"},
 		"package testing, with its flags, must not get into the programs of our users: only packages named …test have it"},
-	{"*", "github.com/stretchr/testify", []string{"store/storetest", "graph/graphtest", "react/reacttest"},
+	{"*", "github.com/stretchr/testify", []string{"event/eventtest", "store/storetest", "graph/graphtest", "react/reacttest"},
 		"testify is for tests: only packages named …test may hand it on"},
 	{"*", module + "/store/sqlite", nil,
 		"a driver is chosen by programs and tests; a package that imports one chooses for everybody"},
@@ -52,6 +52,8 @@ var rules = []rule{
 		"a driver is chosen by programs and tests; a package that imports one chooses for everybody"},
 	{"graph", module + "/react", nil,
 		"a graph knows nothing of models, tools and prompts: a language model is one kind of node"},
+	{"react", module + "/reflex", nil,
+		"an agent works without a chat around it"},
 	{"*", "net/http", []string{"httpapi", "httpapi/httpapitest", "internal/provider"},
 		"the core is used without a network: HTTP is httpapi's and the adapters'"},
 	{"*", module + "/internal/provider", nil,

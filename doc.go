@@ -12,4 +12,5 @@
 //	store       where it is all kept: store/memory, store/sqlite, store/postgres, and the suite for drivers
 //	graph       typed nodes and edges, run durably
 //	react       an agent: a model and its tools, on a graph
+//	reflex      several agents on several chat channels, on a graph
 package everstep

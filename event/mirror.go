@@ -151,7 +151,7 @@ func (r *Relay) read(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		positions := r.positions()
+		mirrors, positions := r.woken()
 		if len(positions) == 0 {
 			continue
 		}
@@ -165,45 +165,46 @@ func (r *Relay) read(ctx context.Context) {
 			r.opts.Logger.Warn("events of other processes not read", "runs", len(positions), "error", err)
 			pause = longer(pause)
 			wait(ctx, pause)
-			r.again(positions)
+			r.again(mirrors)
 			continue
 		}
 		pause = 0
-		r.fill(positions, chunks)
+		r.fill(mirrors, chunks)
 	}
 }
 
-// positions returns how far the woken mirrors are.
-func (r *Relay) positions() (out []Position) {
+// woken returns the woken mirrors and how far they are.
+func (r *Relay) woken() (mirrors map[runKey]*mirror, positions []Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	mirrors = make(map[runKey]*mirror)
 	for key, m := range r.mirrors {
 		if m.woken {
 			m.woken = false
-			out = append(out, Position{key.tenant, key.run, m.last})
+			mirrors[key] = m
+			positions = append(positions, Position{key.tenant, key.run, m.last})
 		}
 	}
-	return out
+	return mirrors, positions
 }
 
-// again wakes the mirrors at positions that could not be read.
-func (r *Relay) again(positions []Position) {
+// again wakes mirrors that could not be read.
+func (r *Relay) again(mirrors map[runKey]*mirror) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range positions {
-		if m := r.mirrors[runKey{p.Tenant, p.Run}]; m != nil {
-			r.wake(m)
-		}
+	for _, m := range mirrors {
+		r.wake(m)
 	}
 }
 
-// fill adds chunks to their mirrors.
-func (r *Relay) fill(positions []Position, chunks []Chunk) {
+// fill adds chunks to the mirrors for which they were read: there may be another one of the same
+// run by now, of which nothing is known yet.
+func (r *Relay) fill(mirrors map[runKey]*mirror, chunks []Chunk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range chunks {
 		c := &chunks[i]
-		m := r.mirrors[runKey{c.Tenant, c.Run}]
+		m := mirrors[runKey{c.Tenant, c.Run}]
 		if m == nil || c.First <= m.last {
 			continue
 		}
@@ -221,10 +222,8 @@ func (r *Relay) fill(positions []Position, chunks []Chunk) {
 		}
 		m.last = c.Last
 	}
-	for _, p := range positions {
-		if m := r.mirrors[runKey{p.Tenant, p.Run}]; m != nil {
-			m.load(nil)
-		}
+	for _, m := range mirrors {
+		m.load(nil)
 	}
 }
 

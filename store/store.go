@@ -11,7 +11,8 @@ import (
 )
 
 // Store keeps everything that must outlive a process. See the package comment for what each
-// driver promises; errors are those of this package, wrapped with what the driver knows.
+// driver promises; errors are those of this package, wrapped with what the driver knows. A driver
+// may also be a [Records].
 type Store interface {
 	// Begin records a new run, creates its session if there is none, and writes the run's
 	// first checkpoints with it. It decides whether the run continues the session or is a

@@ -46,7 +46,10 @@ type Faulty struct {
 	dead  bool
 }
 
-var _ store.Store = (*Faulty)(nil)
+var (
+	_ store.Store   = (*Faulty)(nil)
+	_ store.Records = (*Faulty)(nil)
+)
 
 // NewFaulty returns a store in which the n-th call, counted from 1, goes wrong. Zero: none does.
 func NewFaulty(st store.Store, n int, fault Fault) *Faulty {
@@ -194,4 +197,43 @@ func (f *Faulty) Run(ctx context.Context, tenant string, id uuid.UUID) (out *sto
 func (f *Faulty) Checkpoint(ctx context.Context, tenant string, id uuid.UUID) (out *checkpoint.Checkpoint, err error) {
 	err = f.do(ctx, "Checkpoint", nil, func() (err error) { out, err = f.Store.Checkpoint(ctx, tenant, id); return err })
 	return out, err
+}
+
+// errNoRecords is the error of a store that is no [store.Records].
+var errNoRecords = errors.New("graphtest: the store has no records")
+
+func (f *Faulty) records() (store.Records, error) {
+	if r, ok := f.Store.(store.Records); ok {
+		return r, nil
+	}
+	return nil, errNoRecords
+}
+
+// Record implements [store.Records].
+func (f *Faulty) Record(ctx context.Context, tenant, kind, key string) (out *store.Record, err error) {
+	r, err := f.records()
+	if err != nil {
+		return nil, err
+	}
+	err = f.do(ctx, "Record", nil, func() (err error) { out, err = r.Record(ctx, tenant, kind, key); return err })
+	return out, err
+}
+
+// ListRecords implements [store.Records].
+func (f *Faulty) ListRecords(ctx context.Context, q *store.RecordQuery) (out []store.Record, err error) {
+	r, err := f.records()
+	if err != nil {
+		return nil, err
+	}
+	err = f.do(ctx, "ListRecords", nil, func() (err error) { out, err = r.ListRecords(ctx, q); return err })
+	return out, err
+}
+
+// WriteRecords implements [store.Records].
+func (f *Faulty) WriteRecords(ctx context.Context, tenant string, writes []store.RecordWrite) error {
+	r, err := f.records()
+	if err != nil {
+		return err
+	}
+	return f.do(ctx, "WriteRecords", nil, func() error { return r.WriteRecords(ctx, tenant, writes) })
 }

@@ -146,7 +146,9 @@ func (c contender) measure(ctx context.Context, n int) (result, error) {
 		return result{}, errors.New("it did no step")
 	}
 	slices.Sort(times)
-	at := func(q float64) float64 { return float64(times[int(q*float64(len(times)-1))]) / float64(time.Millisecond) }
+	at := func(q float64) float64 {
+		return float64(times[int(q*float64(len(times)-1))]) / float64(time.Millisecond)
+	}
 	return result{perSecond: float64(len(times)) / min(time.Since(began), *span).Seconds(), p50: at(0.5), p99: at(0.99)}, nil
 }
 

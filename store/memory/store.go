@@ -20,6 +20,7 @@ type Store struct {
 	runs        map[key]*run
 	checkpoints map[key]*position
 	messages    map[key][]*store.Message // in the order in which they were created
+	records     map[shelfKey]*shelf
 }
 
 var _ store.Store = (*Store)(nil)
@@ -45,6 +46,7 @@ func New(opts *Options) *Store {
 		runs:        map[key]*run{},
 		checkpoints: map[key]*position{},
 		messages:    map[key][]*store.Message{},
+		records:     map[shelfKey]*shelf{},
 	}
 }
 
@@ -53,7 +55,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.sessions, s.runs, s.checkpoints, s.messages = nil, nil, nil, nil
+	s.sessions, s.runs, s.checkpoints, s.messages, s.records = nil, nil, nil, nil, nil
 	return nil
 }
 

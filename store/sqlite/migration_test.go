@@ -55,15 +55,17 @@ func TestAManualMigrationIsAskedFor(t *testing.T) {
 
 func TestAMigrationHappensWholeOrNotAtAll(t *testing.T) {
 	s := open(t, nil)
-	next := append(migrations(), migration{version: 2, sql: `CREATE TABLE more (a INTEGER) STRICT; CREATE TABLE broken (`})
-	require.ErrorContains(t, migrate(t.Context(), s.writer.conn, next, false), "to version 2")
+	all := migrations()
+	newest := len(all) + 1
+	next := append(all, migration{version: newest, sql: `CREATE TABLE more (a INTEGER) STRICT; CREATE TABLE broken (`})
+	require.ErrorContains(t, migrate(t.Context(), s.writer.conn, next, false), fmt.Sprintf("to version %d", newest))
 	assert.NotContains(t, rows(t, s), "more")
-	next[1].sql = `CREATE TABLE more (a INTEGER) STRICT`
+	next[newest-1].sql = `CREATE TABLE more (a INTEGER) STRICT`
 	require.NoError(t, migrate(t.Context(), s.writer.conn, next, false))
 	assert.Contains(t, rows(t, s), "more")
 	version, err := s.writer.conn.pragma(t.Context(), "user_version")
 	require.NoError(t, err)
-	assert.Equal(t, int64(2), version)
+	assert.Equal(t, int64(newest), version)
 }
 
 func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {

@@ -73,6 +73,15 @@ func exercise(t testing.TB, s *Store) (session uuid.UUID) {
 	require.NoError(t, err)
 	_, err = s.Message(ctx, "t", posted.ID)
 	require.NoError(t, err)
+	require.NoError(t, s.WriteRecords(ctx, "t", []store.RecordWrite{{Kind: "k", Key: "a"}, {Kind: "k", Key: "b"}}))
+	require.NoError(t, s.WriteRecords(ctx, "t", []store.RecordWrite{{Kind: "k", Key: "a", Version: 1}, {Kind: "k", Key: "b", Version: 1, Delete: true}}))
+	_, err = s.Record(ctx, "t", "k", "a")
+	require.NoError(t, err)
+	for _, q := range []store.RecordQuery{{Prefix: "a"}, {}, {After: "a"}, {Descending: true}, {Descending: true, After: "b"}} {
+		q.Tenant, q.Kind = "t", "k"
+		_, err := s.ListRecords(ctx, &q)
+		require.NoError(t, err)
+	}
 	ids := []uuid.UUID{uuid.New()}
 	window := store.TimeRange{After: time.Unix(0, 1), Before: time.Now().Add(time.Hour)}
 	page := store.Paging{PerPage: 1}
@@ -118,7 +127,7 @@ func rows(t testing.TB, s *Store) map[string]int {
 	counts := map[string]int{}
 	var tables []string
 	require.NoError(t, s.read(t.Context(), "count", func(c *conn) error {
-		err := c.each(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'table'`, func(v row) error {
+		err := c.each(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'records'`, func(v row) error {
 			tables = append(tables, v.text(0))
 			return nil
 		})

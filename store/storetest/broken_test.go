@@ -23,7 +23,8 @@ type breakage struct {
 // broken is a sound store with some of its methods replaced.
 type broken struct {
 	store.Store // the sound one
-	opts        Options
+	brokenRecords
+	opts Options
 
 	begin         func(context.Context, *store.Begin) (*store.Begun, error)
 	promote       func(context.Context, store.Fence) (bool, error)
@@ -57,7 +58,8 @@ func newBroken(opts Options, install func(*broken)) *broken {
 	sound := memory.New(&memory.Options{Now: opts.Now})
 	s := &broken{
 		Store: sound, opts: opts,
-		begin: sound.Begin, promote: sound.Promote, claim: sound.Claim, renew: sound.Renew,
+		brokenRecords: brokenRecords{record: sound.Record, listRecords: sound.ListRecords, writeRecords: sound.WriteRecords},
+		begin:         sound.Begin, promote: sound.Promote, claim: sound.Claim, renew: sound.Renew,
 		commit: sound.Commit, saveTask: sound.SaveTask, requestCancel: sound.RequestCancel, release: sound.Release,
 		load: sound.Load, createSession: sound.CreateSession, deleteSession: sound.DeleteSession,
 		createMessage: sound.CreateMessage, deleteMessage: sound.DeleteMessage, prune: sound.Prune, backlog: sound.Backlog,
@@ -254,7 +256,7 @@ func ignore(err error, passed ...error) error {
 
 func allBreakages() []breakage {
 	var all []breakage
-	for _, list := range [][]breakage{beginBreakages, headBreakages, writeBreakages, contentBreakages, ownerBreakages, readBreakages, sessionBreakages} {
+	for _, list := range [][]breakage{beginBreakages, headBreakages, writeBreakages, contentBreakages, ownerBreakages, readBreakages, sessionBreakages, recordBreakages} {
 		all = append(all, list...)
 	}
 	return all

@@ -55,6 +55,6 @@ func scenarios() []scenario {
 		beginScenarios, headScenarios, lineScenarios, commitScenarios, fenceScenarios,
 		messageScenarios, documentScenarios, taskScenarios, sequenceScenarios, waitScenarios,
 		leaseScenarios, cancelScenarios, loadScenarios, listScenarios, pageScenarios,
-		sessionScenarios, valueScenarios, tenantScenarios, lifeScenarios,
+		sessionScenarios, valueScenarios, tenantScenarios, lifeScenarios, recordScenarios,
 	)
 }

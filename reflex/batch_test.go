@@ -1,0 +1,362 @@
+package reflex_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/everstep-go/everstep/reflex"
+)
+
+func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	room := dm("lobby", "ada")
+	b.clerk.then(suspends(approval, question), replies("thank you"))
+	o := b.said(room, "pay")
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind)
+	require.Equal(t, []reflex.DeferredCall{approval, question}, o.Requests)
+	batch := b.batch(o.Batch)
+	require.Equal(t, reflex.BatchPending, batch.Status)
+	require.Len(t, batch.Actions, 3, "one for the approval, one for each question")
+	events := b.heard()
+	require.Equal(t, "reflex_awake run_started text_message_content action_batch run_ended reflex_asleep", kinds(events))
+	asked, _ := find[reflex.BatchAsked](t, events)
+	require.Equal(t, batch.Actions, asked.Actions)
+	first := b.clerk.last()
+
+	b.open() // another process
+	// A part of the answers keeps it waiting, and no run begins.
+	part := reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID, Responder: ada, Answers: map[string]string{batch.Actions[1].ID: "red"}}}
+	o, err := b.kick(part)
+	require.NoError(t, err)
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind)
+	require.Equal(t, batch.ID, o.Batch)
+	require.Equal(t, "reflex_awake reflex_asleep", kinds(b.heard()))
+
+	o, err = b.kick(answer(batch, desk)) // the same person, on another account
+	require.NoError(t, err)
+	require.Equal(t, "thank you", o.Text())
+	require.Equal(t, []string{"awake", "resume_deferred", "react"}, o.Path)
+	require.Equal(t, "resume", o.RunName)
+	r := b.clerk.last()
+	require.Empty(t, r.Prompt)
+	require.Equal(t, []string{"red", "answer 2"}, r.Results["ask"].Answers, "the first answer wins")
+	require.True(t, r.Results["pay"].Approved)
+	require.Equal(t, first.Thread.ID, r.Thread.ID, "in the thread that it ran in")
+	require.Equal(t, first.Conversation.ID, r.Conversation.ID)
+	require.Equal(t, "u-ada", r.Profile.User, "for the person whose turn it was")
+	require.Equal(t, reflex.BatchCompleted, b.batch(batch.ID).Status)
+	require.Equal(t, "reflex_awake action_batch_answered run_started text_message_content run_result run_ended reflex_asleep", kinds(b.heard()))
+
+	o, err = b.kick(answer(batch, ada))
+	require.NoError(t, err)
+	require.Equal(t, reflex.OutcomeResult, o.Kind)
+	require.Equal(t, []string{"awake", "resume_deferred"}, o.Path, "it was resumed before")
+	require.Len(t, b.clerk.requests(), 2)
+	require.Empty(t, open(t, b))
+}
+
+func open(t *testing.T, b *bundle) []reflex.Batch {
+	all, err := b.engine.Books().Batches.Open(t.Context(), "")
+	require.NoError(t, err)
+	return all
+}
+
+func TestAnAnswerThatIsNotOneToTheBatchStoresNothing(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(suspends(approval, question), replies("ok"))
+	batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+	pay, ask := batch.Actions[0].ID, batch.Actions[1].ID
+	for _, tt := range []struct {
+		name string
+		a    reflex.BatchAnswer
+		want error
+	}{
+		{"unknown action", reflex.BatchAnswer{Responder: ada, Answers: map[string]string{"x": "y", ask: "red"}}, reflex.ErrUnknownAction},
+		{"answer to an approval", reflex.BatchAnswer{Responder: ada, Answers: map[string]string{pay: "yes"}}, reflex.ErrUnknownAction},
+		{"verdict on a question", reflex.BatchAnswer{Responder: ada, Verdicts: map[string]reflex.Verdict{ask: {}, pay: {Approved: true}}}, reflex.ErrUnknownAction},
+		{"somebody else", reflex.BatchAnswer{Responder: bob, Verdicts: map[string]reflex.Verdict{pay: {Approved: true}}}, reflex.ErrNotAllowed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.a.Batch = batch.ID
+			_, err := b.kick(reflex.BatchSignal{BatchAnswer: tt.a})
+			require.ErrorIs(t, err, tt.want)
+			require.Equal(t, batch.Actions, b.batch(batch.ID).Actions)
+		})
+	}
+}
+
+func TestABatchIsResumedAtMostOnce(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(suspends(approval), replies("ok"))
+	batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+	batches := b.engine.Books().Batches
+	_, err := batches.Answer(t.Context(), answer(batch, ada).BatchAnswer)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	won := make(chan uuid.UUID, 8)
+	for range 8 {
+		all.Go(func() {
+			// A pass that has not ended: that of the suspended run has, so it may not hold on.
+			kick := uuid.New()
+			if _, ours, err := batches.Claim(t.Context(), batch.ID, kick); err == nil && ours {
+				won <- kick
+			}
+		})
+	}
+	all.Wait()
+	require.GreaterOrEqual(t, len(won), 1)
+	resumed := b.batch(batch.ID)
+	require.Equal(t, reflex.BatchResuming, resumed.Status)
+	// The passes of these claims do not exist, so the batch is an orphan and goes back.
+	require.NoError(t, b.engine.Recover(t.Context()))
+	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
+	o, err := b.kick(reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID}})
+	require.NoError(t, err)
+	require.Equal(t, "ok", o.Text(), "the batch's id alone goes on with what was answered")
+	require.Len(t, b.clerk.requests(), 2)
+}
+
+func TestABatchThatAPassResumesIsNobodyElses(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	var batch reflex.Batch
+	b.clerk.then(suspends(approval), func(ctx context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
+		batches := b.engine.Books().Batches
+		_, ours, err := batches.Claim(ctx, batch.ID, uuid.New())
+		require.NoError(t, err)
+		require.False(t, ours)
+		_, again, err := batches.Claim(ctx, batch.ID, r.Kick)
+		require.NoError(t, err)
+		require.True(t, again, "but the pass's own, also when it does the step again")
+		require.NoError(t, b.engine.Recover(ctx))
+		require.Equal(t, reflex.BatchResuming, b.batch(batch.ID).Status)
+		return reflex.RunResult{}, nil
+	})
+	batch = b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+	_, err := b.kick(answer(batch, ada))
+	require.NoError(t, err)
+	require.Equal(t, 1, b.batch(batch.ID).Attempts)
+}
+
+func TestARunThatFailsToResumeMayBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(suspends(approval), fails(context.DeadlineExceeded), suspends(question), replies("ok"))
+	batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+	_, err := b.kick(answer(batch, ada))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
+	o, err := b.kick(reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID}})
+	require.NoError(t, err)
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind, "it asks something else")
+	require.Equal(t, reflex.BatchCompleted, b.batch(batch.ID).Status, "and is done with the first")
+	require.Equal(t, 2, b.batch(batch.ID).Attempts)
+	require.NotEqual(t, batch.ID, o.Batch)
+}
+
+func TestANewPromptTakesThePlaceOfWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	at := thread("lobby", "t", "ada")
+	b.clerk.then(suspends(approval), replies("never mind"))
+	batch := b.batch(b.said(at, "pay").Batch)
+	b.heard()
+	require.Equal(t, "never mind", b.said(at, "forget it").Text())
+	require.Equal(t, reflex.BatchExpired, b.batch(batch.ID).Status)
+	closed, _ := find[reflex.BatchAnswered](t, b.heard())
+	require.Equal(t, reflex.ActionExpired, closed.Actions[0].Status)
+	_, err := b.kick(answer(batch, ada))
+	require.ErrorIs(t, err, reflex.ErrExpired)
+}
+
+func TestABatchExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, func(c *reflex.Config) { c.BatchLife = time.Hour })
+		b.clerk.then(suspends(approval))
+		batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+		other := b.batch(b.said(dm("lobby", "bob"), "pay").Batch)
+		time.Sleep(time.Hour)
+		_, err := b.kick(answer(batch, ada))
+		require.ErrorIs(t, err, reflex.ErrExpired)
+		require.NoError(t, b.engine.Recover(t.Context()))
+		require.Equal(t, reflex.BatchExpired, b.batch(batch.ID).Status)
+		require.Equal(t, reflex.BatchExpired, b.batch(other.ID).Status)
+		require.Empty(t, open(t, b))
+	})
+}
+
+// live begins a pass whose run waits for answers, and returns the batches that it asked.
+func live(t *testing.T, b *bundle, at reflex.Address, n int) (batches []reflex.Batch, done chan reflex.Outcome) {
+	t.Helper()
+	done = make(chan reflex.Outcome, 1)
+	_, err := b.engine.KickAsync(t.Context(), reflex.MessageSignal{Address: at, Messages: []reflex.Inbound{inbound(at.User, "go")}},
+		func(o reflex.Outcome, _ error) { done <- o })
+	require.NoError(t, err)
+	for e := range b.sub.Events(t.Context()) {
+		if asked, ok := e.Data.(reflex.BatchAsked); ok {
+			if batches = append(batches, b.batch(asked.Batch)); len(batches) == n {
+				return batches, done
+			}
+		}
+	}
+	return nil, nil
+}
+
+func TestALiveAnswerReachesTheRunAndNeverStartsOne(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	at := dm("lobby", "ada")
+	b.clerk.then(pauses(approval, question))
+	batches, done := live(t, b, at, 1)
+	batch := batches[0]
+	require.True(t, b.engine.Waits(batch.ID))
+	part := reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID, Responder: ada, Answers: map[string]string{batch.Actions[1].ID: "red"}}}
+	o, err := b.kick(part)
+	require.NoError(t, err)
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind, "a part does not wake the run")
+	require.True(t, b.engine.Waits(batch.ID))
+	o, err = b.kick(answer(batch, ada)) // the surface is awake, and waits for just this
+	require.NoError(t, err)
+	require.Equal(t, reflex.OutcomeAnswered, o.Kind)
+	require.Equal(t, "pay: approved\nRed or blue?\nred\nWhy?\nanswer 2\n", (<-done).Text())
+	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
+	require.False(t, b.engine.Waits(batch.ID))
+	require.Equal(t, "action_batch_answered run_result run_ended reflex_asleep", kinds(b.heard()))
+	require.Len(t, b.clerk.requests(), 1)
+	_, err = b.kick(answer(batch, ada))
+	require.ErrorIs(t, err, reflex.ErrNotWaiting)
+}
+
+func TestSeveralLiveBatchesAreAnsweredInAnyOrder(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(func(ctx context.Context, r *reflex.RunRequest, yield func(reflex.Progress)) (reflex.RunResult, error) {
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				_, err := r.Suspender.Pause(ctx, []reflex.DeferredCall{approval})
+				require.NoError(t, err)
+			})
+		}
+		all.Wait()
+		return reflex.RunResult{}, nil
+	})
+	batches, done := live(t, b, dm("lobby", "ada"), 2)
+	for i := range batches {
+		_, err := b.kick(answer(batches[len(batches)-1-i], ada))
+		require.NoError(t, err)
+	}
+	require.Equal(t, reflex.OutcomeResult, (<-done).Kind)
+}
+
+func TestALiveBatchEndsWithItsRun(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(pauses(approval))
+	batches, done := live(t, b, dm("lobby", "ada"), 1)
+	require.NoError(t, b.engine.Cancel(t.Context(), batches[0].Kick))
+	<-done
+	require.Equal(t, reflex.BatchExpired, b.batch(batches[0].ID).Status)
+	require.False(t, b.engine.Waits(batches[0].ID))
+	_, err := b.kick(answer(batches[0], ada))
+	require.ErrorIs(t, err, reflex.ErrNotWaiting)
+}
+
+func TestTheModeOfABatchDecidesAndNotWhoWaits(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(pauses(approval))
+	batches, done := live(t, b, dm("lobby", "ada"), 1)
+	other := newBundle(t)
+	other.store, other.config.Store = b.store, b.store
+	other.open() // a process in which nobody waits
+	_, err := other.kick(answer(batches[0], ada))
+	require.ErrorIs(t, err, reflex.ErrNotWaiting)
+	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status)
+	require.NoError(t, other.engine.Recover(t.Context()))
+	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status, "its pass is alive in the other process")
+	_, err = b.kick(answer(batches[0], ada))
+	require.NoError(t, err)
+	<-done
+	require.Empty(t, other.clerk.requests())
+}
+
+func TestCallsThatNobodyCouldAnswerFailTheRun(t *testing.T) {
+	t.Parallel()
+	four := reflex.DeferredCall{ID: "q", Kind: reflex.QuestionCall, Questions: []reflex.QuestionText{{Text: "?", Choices: []string{"a", "b", "c", "d"}}}}
+	move := reflex.DeferredCall{ID: "m", Kind: reflex.MoveCall, Move: &reflex.RelocateRequest{}}
+	for name, tt := range map[string]struct {
+		calls []reflex.DeferredCall
+		want  error
+	}{
+		"none":         {nil, reflex.ErrInvariant},
+		"no question":  {[]reflex.DeferredCall{{ID: "q", Kind: reflex.QuestionCall}}, reflex.ErrInvariant},
+		"four choices": {[]reflex.DeferredCall{four}, reflex.ErrInvariant},
+		"unknown kind": {[]reflex.DeferredCall{{ID: "q", Kind: "dance"}}, reflex.ErrInvariant},
+		"one id twice": {[]reflex.DeferredCall{approval, approval}, reflex.ErrInvariant},
+		"mixed move":   {[]reflex.DeferredCall{approval, move}, reflex.ErrMixedTeleport},
+		"move nowhere": {[]reflex.DeferredCall{{ID: "m", Kind: reflex.MoveCall}}, reflex.ErrInvariant},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBundle(t)
+			b.clerk.then(suspends(tt.calls...))
+			_, err := b.say(dm("lobby", "ada"), "go")
+			require.ErrorIs(t, err, tt.want)
+			require.Empty(t, open(t, b))
+		})
+	}
+}
+
+func TestACardIsMarkedAndAnUnknownOneIsNot(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(suspends(approval))
+	batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+	batches := b.engine.Books().Batches
+	require.NoError(t, batches.MarkPresented(t.Context(), batch.ID, "none", "x"))
+	require.NoError(t, batches.MarkPresented(t.Context(), batch.ID, batch.Actions[0].ID, "card-1"))
+	require.Equal(t, "card-1", b.batch(batch.ID).Actions[0].Handle)
+}
+
+func TestABatchWhoseConversationIsGoneIsOrphaned(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(suspends(approval))
+	batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+	require.NoError(t, b.engine.Books().Conversations.Delete(t.Context(), batch.Conversation))
+	_, err := b.kick(answer(batch, ada))
+	require.ErrorIs(t, err, reflex.ErrBatchOrphaned)
+	require.Len(t, b.clerk.requests(), 1)
+}
+
+func TestAnAnswerGivenTheMomentItIsAskedReachesTheRun(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(pauses(approval))
+	b.engine.Bus().Tap(func(e reflex.Event) {
+		asked, ok := e.Data.(reflex.BatchAsked)
+		if !ok {
+			return
+		}
+		o, err := b.kick(answer(b.batch(asked.Batch), ada))
+		assert.NoError(t, err)
+		assert.Equal(t, reflex.OutcomeAnswered, o.Kind)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	o, err := b.engine.Say(ctx, dm("lobby", "ada"), inbound("ada", "pay"))
+	require.NoError(t, err)
+	require.Equal(t, "pay: approved\n", o.Text())
+}

@@ -1,0 +1,178 @@
+package reflex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/everstep-go/everstep/store"
+)
+
+// RowID names a row of a ledger. Rows of a surface are numbered in the order in which they came.
+type RowID struct {
+	Surface string `json:"surface"`
+	Seq     int64  `json:"seq"`
+}
+
+// IsZero reports whether the id names no row.
+func (id RowID) IsZero() bool { return id == RowID{} }
+
+// RowKind says what a row of the ledger is.
+type RowKind string
+
+const (
+	InboundRow  RowKind = "inbound"  // a person said it
+	OutboundRow RowKind = "outbound" // an agent said it
+	SystemRow   RowKind = "system"   // it tells that work came or left
+	ReceiptRow  RowKind = "receipt"  // a command was given
+)
+
+// Row is a visible message of a surface.
+type Row struct {
+	ID       RowID     `json:"id"`
+	Kind     RowKind   `json:"kind"`
+	Thread   string    `json:"thread,omitempty"` // where on the surface
+	Agent    string    `json:"agent,omitempty"`  // who said it, if an agent did
+	Author   Profile   `json:"author,omitzero"`  // who said it, if a person did
+	Segments []Segment `json:"segments,omitempty"`
+	// Handle is the platform's id of the message, once it has one.
+	Handle string `json:"handle,omitempty"`
+	// Delivery makes the row the only one of that text on its surface. Empty: it is not looked for.
+	Delivery string    `json:"delivery,omitempty"`
+	Bound    *Binding  `json:"bound,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+// Binding ties a row to the message of a conversation that it became, or that became it.
+type Binding struct {
+	Conversation string    `json:"conversation"`
+	Run          uuid.UUID `json:"run,omitzero"`
+	Message      uuid.UUID `json:"message,omitzero"`
+}
+
+// RowQuery selects rows of a surface.
+type RowQuery struct {
+	Surface string
+	After   int64 // rows behind this number; in a descending list, before it
+	Limit   int   // zero: 100
+	// Descending lists the last rows first.
+	Descending bool
+}
+
+// Ledger is the append-only log of the visible messages of each surface, with a cursor: up to
+// there the rows have been part of a prompt. NewBooks has the implementation on store.Records.
+type Ledger interface {
+	// Append adds a row and numbers it. If there is a row of the same Delivery, it returns that.
+	Append(ctx context.Context, r Row) (Row, error)
+	// Rows lists rows.
+	Rows(ctx context.Context, q RowQuery) ([]Row, error)
+	// Cursor returns the number of the last row that was part of a prompt.
+	Cursor(ctx context.Context, surface string) (int64, error)
+	// Bind ties rows of a surface to a message and moves the cursor behind them, together.
+	Bind(ctx context.Context, surface string, rows []int64, b Binding) error
+	// MarkPresented notes the platform's id of a row. It does nothing to a row that does not exist.
+	MarkPresented(ctx context.Context, id RowID, handle string) error
+}
+
+const (
+	surfaceKind  = "reflex.surface"
+	rowKind      = "reflex.row"
+	deliveryKind = "reflex.delivery"
+)
+
+// surface is the head of a ledger.
+type surface struct {
+	Seq    int64 `json:"seq"`
+	Cursor int64 `json:"cursor"`
+}
+
+type ledgerBook struct {
+	shelf
+	now func() time.Time
+}
+
+func rowPrefix(surface string) string { return url.PathEscape(surface) + "/" }
+
+func rowKey(id RowID) string { return fmt.Sprintf("%s%016x", rowPrefix(id.Surface), id.Seq) }
+
+func (b *ledgerBook) Append(ctx context.Context, r Row) (Row, error) {
+	on := r.ID.Surface
+	delivery := rowPrefix(on) + r.Delivery
+	for range maxConflicts {
+		if r.Delivery != "" {
+			if id, _, err := get[RowID](ctx, b.shelf, deliveryKind, delivery); err == nil {
+				row, _, err := get[Row](ctx, b.shelf, rowKind, rowKey(id))
+				return row, err
+			} else if !errors.Is(err, store.ErrNotFound) {
+				return r, err
+			}
+		}
+		head, version, err := find[surface](ctx, b.shelf, surfaceKind, on)
+		if err != nil {
+			return r, err
+		}
+		head.Seq++
+		r.ID.Seq, r.At = head.Seq, b.now()
+		writes := []store.RecordWrite{put(surfaceKind, on, version, head), put(rowKind, rowKey(r.ID), 0, r)}
+		if r.Delivery != "" {
+			writes = append(writes, put(deliveryKind, delivery, 0, r.ID))
+		}
+		if err = b.write(ctx, writes...); !errors.Is(err, store.ErrConflict) {
+			return r, err
+		}
+	}
+	return r, fmt.Errorf("reflex: ledger of %q: %w", on, store.ErrConflict)
+}
+
+func (b *ledgerBook) Rows(ctx context.Context, q RowQuery) ([]Row, error) {
+	query := store.RecordQuery{Kind: rowKind, Prefix: rowPrefix(q.Surface), Limit: q.Limit, Descending: q.Descending}
+	if q.After != 0 {
+		query.After = rowKey(RowID{q.Surface, q.After})
+	}
+	return list[Row](ctx, b.shelf, query)
+}
+
+func (b *ledgerBook) Cursor(ctx context.Context, on string) (int64, error) {
+	head, _, err := find[surface](ctx, b.shelf, surfaceKind, on)
+	return head.Cursor, err
+}
+
+func (b *ledgerBook) Bind(ctx context.Context, on string, rows []int64, binding Binding) error {
+	for range maxConflicts {
+		head, version, err := get[surface](ctx, b.shelf, surfaceKind, on)
+		if err != nil {
+			return err
+		}
+		head.Cursor = max(head.Cursor, slices.Max(append([]int64{0}, rows...)))
+		writes := []store.RecordWrite{put(surfaceKind, on, version, head)}
+		for _, seq := range rows {
+			key := rowKey(RowID{on, seq})
+			r, version, err := get[Row](ctx, b.shelf, rowKind, key)
+			if err != nil {
+				return err
+			}
+			r.Bound = &binding
+			writes = append(writes, put(rowKind, key, version, r))
+		}
+		if err = b.write(ctx, writes...); !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("reflex: ledger of %q: %w", on, store.ErrConflict)
+}
+
+func (b *ledgerBook) MarkPresented(ctx context.Context, id RowID, handle string) error {
+	_, err := update(ctx, b.shelf, rowKind, rowKey(id), func(r *Row, exists bool) error {
+		if !exists || r.Handle == handle {
+			return errSame
+		}
+		r.Handle = handle
+		return nil
+	})
+	return err
+}

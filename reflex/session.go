@@ -1,0 +1,264 @@
+package reflex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// TurnSession is the gateway of one agent's turn, on which its control tools (its spells) act: it
+// checks what the agent wants against how things are, refuses with a reason for the model to read,
+// and records the decision that the pass goes on with. The last decision of a turn counts.
+type TurnSession struct {
+	e            *Engine
+	p            *pass
+	step         int
+	thread       Thread
+	target       Place
+	profile      *Profile
+	agent        string
+	conversation Conversation
+
+	mu       sync.Mutex // guards what follows
+	decision recorded
+	sends    int
+}
+
+// recorded is what a turn decided.
+type recorded struct {
+	Summon   *HandoffDecision        `json:"summon,omitempty"`
+	Scheme   *PrivateHandoffDecision `json:"scheme,omitempty"`
+	Teleport *RelocateRequest        `json:"teleport,omitempty"`
+	Dismiss  bool                    `json:"dismiss,omitempty"`
+}
+
+type sessionKey struct{}
+
+// WithSession returns a context in which control tools find the session of their turn.
+func WithSession(ctx context.Context, s *TurnSession) context.Context {
+	if s == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, sessionKey{}, s)
+}
+
+// SessionFrom returns the session of the turn; nil outside of one.
+func SessionFrom(ctx context.Context) *TurnSession {
+	s, _ := ctx.Value(sessionKey{}).(*TurnSession)
+	return s
+}
+
+// View is what a turn may know of where it is.
+type View struct {
+	Agent   string   `json:"agent"`
+	Thread  string   `json:"thread"`
+	Place   string   `json:"place"`
+	Private bool     `json:"private"`
+	Asker   string   `json:"asker,omitempty"`
+	Agents  []string `json:"agents"` // that may be summoned here
+	Project string   `json:"project,omitempty"`
+}
+
+// Inspect returns where the turn is and whom it may hand over to.
+func (s *TurnSession) Inspect() View {
+	v := View{Agent: s.agent, Thread: s.thread.ID, Place: s.target.Address.Channel, Private: s.thread.Private(), Project: s.thread.Project, Agents: []string{}}
+	if s.profile != nil {
+		v.Asker = s.profile.Name
+	}
+	routes, _ := s.e.Routes(s.target.Address.Channel)
+	for _, a := range routes {
+		if a.ID() != s.agent {
+			v.Agents = append(v.Agents, a.ID())
+		}
+	}
+	return v
+}
+
+func (s *TurnSession) brief(brief string) error {
+	if strings.TrimSpace(brief) == "" {
+		return errors.New("the brief is empty: say what is to be done")
+	}
+	if len(brief) > s.e.config.MaxBrief {
+		return fmt.Errorf("the brief has %d bytes; %d are allowed", len(brief), s.e.config.MaxBrief)
+	}
+	return nil
+}
+
+func (s *TurnSession) record(d recorded) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.Dismiss = s.decision.Dismiss
+	s.decision = d
+}
+
+func (s *TurnSession) recorded() recorded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decision
+}
+
+// Summon decides to hand the conversation to another agent.
+func (s *TurnSession) Summon(d HandoffDecision) error {
+	if err := s.brief(d.Brief); err != nil {
+		return err
+	}
+	if d.Agent == s.agent {
+		return errors.New("that is you: go on yourself")
+	}
+	if s.thread.InGroup() {
+		return errors.New("nobody owns a group's main surface: go to a thread first, or take it into direct messages")
+	}
+	if d.Destination != nil && d.Destination.ID() != s.target.Address.ID() {
+		return errors.New("a summon stays here")
+	}
+	_, model, err := s.e.resolve(s.target.Address.Channel, d.Agent, d.Model)
+	if err != nil {
+		return err
+	}
+	d.Model = model
+	s.record(recorded{Summon: &d})
+	return nil
+}
+
+// Scheme decides to take the work into the asker's direct messages.
+func (s *TurnSession) Scheme(ctx context.Context, d PrivateHandoffDecision) error {
+	if err := s.brief(d.Brief); err != nil {
+		return err
+	}
+	if s.thread.Private() {
+		return errors.New("this is private already")
+	}
+	if s.profile == nil || s.profile.User == "" && d.Channel != "" && d.Channel != s.profile.Channel {
+		return errors.New("nobody asked for this whose direct messages could be opened")
+	}
+	if d.Channel == "" {
+		d.Channel = s.target.Address.Channel
+	}
+	if _, err := s.e.channel(d.Channel); err != nil {
+		return err
+	}
+	if _, err := s.e.profileOn(ctx, *s.profile, d.Channel); err != nil {
+		return fmt.Errorf("there are no direct messages of the asker on %s", d.Channel)
+	}
+	s.record(recorded{Scheme: &d})
+	return nil
+}
+
+// CheckTeleport says whether a move could be made, before anything asks for it.
+func (s *TurnSession) CheckTeleport(ctx context.Context, r RelocateRequest) error {
+	return s.e.preflight(ctx, r, s.target, s.agent, s.profile)
+}
+
+// Teleport decides to move, for agents whose runtime cannot stop at a call: their turn ends as if
+// the call had been deferred.
+func (s *TurnSession) Teleport(ctx context.Context, r RelocateRequest) error {
+	if err := s.CheckTeleport(ctx, r); err != nil {
+		return err
+	}
+	s.record(recorded{Teleport: &r})
+	return nil
+}
+
+// Dismiss decides that the workspace is not needed any more. It goes once the turn is saved.
+func (s *TurnSession) Dismiss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.decision.Dismiss = true
+}
+
+// Send says something while the turn goes on: here, or in the asker's direct messages on a channel.
+// If the platform does not open them, it is said here. It returns where it was said.
+func (s *TurnSession) Send(ctx context.Context, channel string, segments []Segment) (string, error) {
+	if blank(segments) {
+		return "", errors.New("there is nothing to send")
+	}
+	s.mu.Lock()
+	s.sends++
+	n := s.sends
+	s.mu.Unlock()
+	here := spotOf(s.thread)
+	if channel == "" {
+		s.p.publish(here, MessageSent{Segments: segments})
+		return "here", nil
+	}
+	at, err := s.openDM(ctx, channel, fmt.Sprintf("%s/%d/send/%d", s.p.kick, s.step, n))
+	if err != nil {
+		s.p.publish(here, MessageSent{Segments: segments})
+		return "here: the direct messages could not be opened", nil
+	}
+	t, err := s.e.books.Threads.Ensure(ctx, threadAt(at))
+	if err != nil {
+		return "", err
+	}
+	row, err := s.e.books.Ledger.Append(ctx, Row{
+		ID: RowID{Surface: t.Surface()}, Kind: OutboundRow, Thread: t.ID, Agent: s.agent, Segments: segments,
+		Delivery: fmt.Sprintf("%s/%d/send/%d", s.p.kick, s.step, n),
+	})
+	if err != nil {
+		return "", err
+	}
+	s.p.publish(spotOf(t), MessageSent{Segments: segments, Destination: &at, Row: row.ID})
+	return "direct messages", nil
+}
+
+func (s *TurnSession) openDM(ctx context.Context, channel, key string) (Address, error) {
+	if s.profile == nil {
+		return Address{}, ErrProfileUnlinked
+	}
+	c, err := s.e.channel(channel)
+	if err != nil {
+		return Address{}, err
+	}
+	profile, err := s.e.profileOn(ctx, *s.profile, channel)
+	if err != nil {
+		return Address{}, err
+	}
+	return c.OpenDM(ctx, OpenRequest{Key: key, Profile: profile})
+}
+
+// profileOn returns the account of a person on another channel, as it is linked now.
+func (e *Engine) profileOn(ctx context.Context, p Profile, channel string) (Profile, error) {
+	if p.Channel == channel {
+		return p, nil
+	}
+	if p.User == "" {
+		return Profile{}, fmt.Errorf("%w: %s is linked to nobody", ErrProfileUnlinked, p.ID)
+	}
+	return e.config.Users.Linked(ctx, p.User, channel)
+}
+
+// preflight says whether a move could be made: all that can be known before something is opened.
+func (e *Engine) preflight(ctx context.Context, r RelocateRequest, from Place, agent string, profile *Profile) error {
+	channel := r.Channel
+	if channel == "" {
+		channel = from.Address.Channel
+	}
+	a, _, err := e.resolve(channel, agent, "")
+	if err != nil {
+		return err
+	}
+	if _, ok := a.(Forker); !ok && !r.InPlace {
+		return fmt.Errorf("%w: %s", ErrForkUnsupported, agent)
+	}
+	if !r.InPlace && channel != from.Address.Channel {
+		if profile == nil {
+			return fmt.Errorf("%w: nobody asked", ErrProfileUnlinked)
+		}
+		if _, err := e.profileOn(ctx, *profile, channel); err != nil {
+			return err
+		}
+	}
+	if r.Project == "" {
+		if r.InPlace {
+			return fmt.Errorf("%w: neither a new thread nor a project", ErrNothingMoved)
+		}
+		return nil
+	}
+	known, err := e.config.Workspaces.Knows(ctx, r.Project)
+	if err == nil && !known {
+		err = fmt.Errorf("%w %q", ErrUnknownProject, r.Project)
+	}
+	return err
+}
