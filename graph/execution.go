@@ -24,6 +24,7 @@ type execution[S any] struct {
 	claim
 	r       *Runner[S]
 	unready bool // it was not prepared, because it expected to wait
+	lost    bool // its lease is not renewed any more; guarded by the runner's mu
 
 	state    S
 	document json.RawMessage       // what the state is kept as, if that is known

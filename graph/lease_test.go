@@ -351,6 +351,41 @@ func TestARunnerThatCannotRenewStopsBeforeOthersMayTakeOver(t *testing.T) {
 	})
 }
 
+func TestARunnerThatCouldNotRenewHoldsTheRunsThatBeginLater(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		broken := true
+		st := &unrenewable{Store: memory.New(nil), fail: func(context.Context) error {
+			if broken {
+				return errBroken
+			}
+			return nil
+		}}
+		deaf := make(chan struct{})
+		r := newRunner(t, chain(t, parts{beta: func(ctx context.Context, d doc) (doc, error) {
+			if d.Text == "deaf" {
+				<-deaf
+				return d, context.Cause(ctx)
+			}
+			select {
+			case <-time.After(4 * lease):
+				return d, nil
+			case <-ctx.Done():
+				return d, context.Cause(ctx)
+			}
+		}}), st, nil)
+		early := start(t, r, graph.StartParams[doc]{Input: &doc{Text: "deaf"}})
+		time.Sleep(lease)
+		broken = false
+		_, d := complete(t, r, graph.StartParams[doc]{}) // there is always a run to renew
+		assert.Equal(t, "abc", d.Trail)
+		assert.Negative(t, time.Until(stored(t, st, early.ID()).LeaseUntil), "what was given up is there for others")
+		close(deaf)
+		_, err := early.Wait(t.Context())
+		assert.ErrorIs(t, err, store.ErrLost)
+	})
+}
+
 type unrenewable struct {
 	*memory.Store
 	fail func(ctx context.Context) error

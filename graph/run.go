@@ -254,6 +254,9 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		if err != nil {
 			return w.recover(ctx, live, err)
 		}
+		if x == nil && after != math.MaxInt64 && e.Seq <= after && !event.Terminal(e.Data) {
+			continue // the observer comes from a process that knows more, which this one hears of yet
+		}
 		w.after = e.Seq
 		if w.late && !event.Terminal(e.Data) {
 			continue

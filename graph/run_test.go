@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/checkpoint"
+	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/graph/graphtest"
 	"github.com/everstep-go/everstep/store"
@@ -422,6 +424,48 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 			_, err = heard(ctx, run, 0)
 			assert.ErrorIs(t, err, errBroken)
 		}
+		require.NoError(t, run.Cancel(t.Context()))
+	})
+}
+
+// behind is a bus that has heard less of a run than the observer, and clamps the number that it is asked
+// to go on after.
+type behind struct {
+	*event.Memory
+	events []event.Event
+}
+
+func (b *behind) Subscribe(context.Context, string, uuid.UUID, int64) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) { yield(event.Event{}, event.ErrNoLog) }
+}
+
+func (b *behind) Follow(context.Context, string, uuid.UUID, int64) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		for _, e := range b.events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestAnObserverWhoComesFromAProcessThatKnewMoreHearsNothingTwice(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st := memory.New(nil)
+		run := start(t, newRunner(t, chain(t, parts{beta: hold}), st, nil), graph.StartParams[doc]{})
+		bus := &behind{Memory: event.NewMemory(nil)}
+		defer bus.Close()
+		for i, d := range []event.Data{event.ToolCallEnd{}, event.ToolCallEnd{}, event.ToolCallEnd{}, event.RunFinished{Status: "completed"}} {
+			bus.events = append(bus.events, event.Event{Seq: int64(i + 2), Data: d})
+		}
+		there := newRunner(t, chain(t, parts{}), st, &graph.RunnerOptions[doc]{Bus: bus})
+		var got []int64
+		for e, err := range attach(t, there, run).Events(t.Context(), 3) {
+			require.NoError(t, err)
+			got = append(got, e.Seq)
+		}
+		assert.Equal(t, []int64{4, 5}, got, "2 and 3 it has")
 		require.NoError(t, run.Cancel(t.Context()))
 	})
 }

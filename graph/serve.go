@@ -329,7 +329,7 @@ func (r *Runner[S]) beat(end func()) {
 		}
 		var fences []store.Fence
 		for _, x := range r.local {
-			if x.recorded() {
+			if x.recorded() && !x.lost {
 				fences = append(fences, x.fence)
 			}
 		}
@@ -345,6 +345,7 @@ func (r *Runner[S]) beat(end func()) {
 			if time.Since(renewed)+r.opts.Heartbeat > safe {
 				// The next heartbeat may be too late: others may have taken these runs over then.
 				r.interruptLocal(fences, nil)
+				renewed = time.Now() // those that begin from now on have a lease of their own
 			}
 			continue
 		}
@@ -377,6 +378,7 @@ func (r *Runner[S]) interruptLocal(lost []store.Fence, cancels []uuid.UUID) {
 	defer r.mu.Unlock()
 	for _, f := range lost {
 		if x := r.local[runKey{f.Tenant, f.Run}]; x != nil {
+			x.lost = true
 			x.cancel(store.ErrLost)
 		}
 	}
