@@ -24,7 +24,7 @@ type Invariant struct {
 // Invariants are all that are checked.
 var Invariants = []Invariant{
 	{"I1", "What was acknowledged is stored, once, and the steps of a run have no gap.", checkSteps},
-	{"I2", "The epochs of a run never decrease, and each has one owner, who alone writes and speaks.", checkOwners},
+	{"I2", "The epochs of a run never decrease, and each has one owner, who alone writes and speaks, and who loses the run only if something was wrong with it.", checkOwners},
 	{"I3", "A tool call whose result was acknowledged is never executed again, and none without need; if it is, then under the same key.", checkExecutions},
 	{"I4", "A call of an at-most-once tool is never started twice.", checkOnce},
 	{"I5", "Each observer gets the events of its run in order, without a gap that no snapshot heals, none twice, up to the last.", checkStreams},
@@ -151,6 +151,11 @@ func checkOwners(h *History) (f []string) {
 			case claim.Owner != r.Owner:
 				out.add("run %s: epoch %d has two owners, of %s and of %s", run, r.Epoch, claim.Writer, r.Writer)
 			}
+			if i > 0 && r.Epoch > rows[i-1].Epoch && rows[i-1].Owner != uuid.Nil {
+				if from := claims[rows[i-1].Epoch]; !h.unwell(from, r.At) {
+					out.add("run %s: %s took it from %s at %s, which had not released it, and with which nothing was wrong", run, r.Writer, from.Writer, clock(r.At))
+				}
+			}
 			wrote := i > 0 && r.Epoch == rows[i-1].Epoch && (r.WriteID != rows[i-1].WriteID || r.Last != rows[i-1].Last && r.Last > 0 || r.Places > rows[i-1].Places)
 			if wrote && r.Writer != claim.Writer {
 				out.add("run %s: %s wrote in epoch %d, which is of %s", run, r.Writer, r.Epoch, claim.Writer)
@@ -158,6 +163,17 @@ func checkOwners(h *History) (f []string) {
 		}
 	}
 	return append(f, checkVoices(h)...)
+}
+
+// unwell reports whether something was wrong with the owner of a run before another one took it. That it
+// was told to end is no reason: it hands over what it has.
+func (h *History) unwell(owner Row, until time.Time) bool {
+	for _, t := range h.troubled(owner.Writer, owner.At.Add(-h.Lease), until) {
+		if t.Kind != Terminate {
+			return true
+		}
+	}
+	return false
 }
 
 // checkVoices wants each number of a run to be one event, whoever heard it: two owners at once would

@@ -41,6 +41,9 @@ func ended() chaos.Row {
 // claimed is what becomes of a row when r1.1 takes the run over.
 func claimed(r chaos.Row) chaos.Row {
 	r.Owner, r.Epoch, r.Writer = ownerB, 2, "r1.1"
+	if !r.Ended() {
+		r.At = at(1.5)
+	}
 	return r
 }
 
@@ -111,18 +114,37 @@ func TestEachInvariantSeesWhatContradictsIt(t *testing.T) {
 
 		{"an epoch decreases", func(h *chaos.History) {
 			h.Rows = []chaos.Row{started(), claimed(started()), ended()}
+			h.Troubles = append(h.Troubles, trouble(chaos.Freeze, "r0.1", 0.5, 1))
 		}, "I2", "comes after epoch 2"},
 		{"an epoch has two owners", func(h *chaos.History) { h.Rows[1].Owner = ownerB }, "I2", "two owners"},
 		{"a zombie commits", func(h *chaos.History) {
 			r := claimed(ended())
 			r.Writer = "r0.1"
 			h.Rows = []chaos.Row{started(), claimed(started()), r}
+			h.Troubles = append(h.Troubles, trouble(chaos.Freeze, "r0.1", 0.5, 1))
 		}, "I2", "r0.1 wrote in epoch 2, which is of r1.1"},
 		{"a zombie keeps a task", func(h *chaos.History) {
 			r := claimed(started())
 			r.Writer, r.Places = "r0.1", 1
 			h.Rows = []chaos.Row{started(), claimed(started()), r, claimed(ended())}
+			h.Troubles = append(h.Troubles, trouble(chaos.Freeze, "r0.1", 0.5, 1))
 		}, "I2", "r0.1 wrote in epoch 2, which is of r1.1"},
+		{"a run is taken from a healthy owner", func(h *chaos.History) {
+			h.Rows = []chaos.Row{started(), claimed(started()), claimed(ended())}
+		}, "I2", "which had not released it"},
+		{"a run is taken from an owner that was told to end and did not release it", func(h *chaos.History) {
+			h.Rows = []chaos.Row{started(), claimed(started()), claimed(ended())}
+			h.Troubles = append(h.Troubles, trouble(chaos.Terminate, "r0.1", 0.5, 1))
+		}, "I2", "which had not released it"},
+		{"a run is taken from an owner that was killed", func(h *chaos.History) {
+			h.Rows = []chaos.Row{started(), claimed(started()), claimed(ended())}
+			h.Troubles = append(h.Troubles, trouble(chaos.Kill, "r0.1", 0.5, 1))
+		}, "", ""},
+		{"a run is taken from an owner that released it", func(h *chaos.History) {
+			r := started()
+			r.Owner = uuid.Nil
+			h.Rows = []chaos.Row{started(), r, claimed(started()), claimed(ended())}
+		}, "", ""},
 		{"somebody else cancels", func(h *chaos.History) {
 			r := started()
 			r.Writer, r.Cancel = "r2.1", true
