@@ -10,7 +10,8 @@
 // whichever replica chance picks. All of it goes into a [History], and each of the [Invariants]
 // is a sentence and a function that looks for what contradicts it.
 //
-// The same seed makes the same plan and the same choices of each client. It does not make the
-// same timing: which line of the program a signal hits is up to the machine. A violation that
-// a seed found may need several tries to show again.
+// The same seed makes the same plan, and gives each client the same dice. It does not make the same
+// timing: which line of the program a signal hits is up to the machine, and a client that had to
+// try again has thrown its dice once more. A violation that a seed found may need several tries
+// to show again.
 package chaos

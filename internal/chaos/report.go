@@ -14,8 +14,8 @@ import (
 	"github.com/everstep-go/everstep/event"
 )
 
-// Report prints what happened, in numbers. Times are of what nothing else disturbed; goals are named,
-// not enforced: a busy machine must not make a failure of them.
+// Report prints what happened, in numbers. Times leave out what something else got in the way of, such as
+// a database that was down meanwhile; goals are named, not enforced: a busy machine must not make a failure of them.
 func (h *History) Report(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer t.Flush()
@@ -112,27 +112,46 @@ func (h *History) takeovers(rows []Row, kill, release *Measurement) {
 			continue
 		}
 		if r.Owner == uuid.Nil {
-			if len(h.disturbed(r.At, next.At, r.Writer)) == 0 {
+			if h.served(r.At, next.At, r.Writer) {
 				release.Times = append(release.Times, next.At.Sub(r.At))
 			}
 			continue
 		}
 		for _, t := range h.Troubles {
-			if t.Kind == Kill && t.Life == claimant && t.From.Before(next.At) && len(h.disturbed(t.From, next.At, t.Life)) == 0 {
+			if t.Kind == Kill && t.Life == claimant && r.At.Before(t.From) && t.From.Before(next.At) && h.served(t.From, next.At, t.Life) {
 				kill.Times = append(kill.Times, next.At.Sub(t.From))
 			}
 		}
 	}
 }
 
-// disturbed returns what was wrong with anybody else.
-func (h *History) disturbed(from, to time.Time, but string) (all []Trouble) {
+// served reports whether the database and some other replica were well all the time.
+func (h *History) served(from, to time.Time, but string) bool {
+	ill := map[int]bool{replicaOf(but): true}
+	replicas := map[int]bool{}
+	for _, o := range h.Ops {
+		replicas[o.Replica] = true
+	}
 	for _, t := range h.Troubles {
-		if t.Life != but && !t.From.After(to) && !t.To.Before(from.Add(-h.Heartbeat)) {
-			all = append(all, t)
+		if t.From.After(to) || t.To.Before(from.Add(-h.Heartbeat)) {
+			continue
+		}
+		if t.Life == "" {
+			return false
+		}
+		ill[replicaOf(t.Life)] = true
+	}
+	return len(ill) <= len(replicas)-1
+}
+
+// well reports whether nothing was wrong with these replicas and the database.
+func (h *History) well(from, to time.Time, replicas ...int) bool {
+	for _, t := range h.Troubles {
+		if !t.From.After(to) && !t.To.Before(from.Add(-h.Heartbeat)) && (t.Life == "" || slices.Contains(replicas, replicaOf(t.Life))) {
+			return false
 		}
 	}
-	return all
+	return true
 }
 
 // cancelTime measures from the request to the end of the run in the database.
@@ -145,7 +164,8 @@ func (h *History) cancelTime(o Op, rows []Row, m *Measurement) {
 		if r.At.Before(o.From) || !r.Ended() {
 			continue
 		}
-		if i > 0 && !rows[i-1].Waiting && !rows[i-1].Ended() && replicaOf(owner) != o.Replica && len(h.disturbed(o.From, r.At, "")) == 0 {
+		there := replicaOf(owner)
+		if i > 0 && !rows[i-1].Waiting && !rows[i-1].Ended() && there != o.Replica && h.well(o.From, r.At, there, o.Replica) {
 			m.Times = append(m.Times, r.At.Sub(o.From))
 		}
 		return
@@ -171,7 +191,7 @@ func (h *History) liveTimes(runs map[uuid.UUID][]Row, m *Measurement) {
 		if _, ok := e.Event.Data.(event.TextMessageContent); !ok && e.Event.Data.Kind() != event.KindReasoningMessageContent {
 			continue // the others may have waited for a commit
 		}
-		if owner >= 0 && owner != e.Replica && e.Opened.Before(e.Event.Time) && len(h.disturbed(e.Event.Time, e.At, "")) == 0 {
+		if owner >= 0 && owner != e.Replica && e.Opened.Before(e.Event.Time) && h.well(e.Event.Time, e.At, owner, e.Replica) {
 			m.Times = append(m.Times, e.At.Sub(e.Event.Time))
 		}
 	}

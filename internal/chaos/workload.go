@@ -128,8 +128,11 @@ func (c *chance) script(run uuid.UUID) (lines []string) {
 		}
 		for call := range 1 + c.IntN(4) {
 			ms := c.IntN(600)
-			if c.IntN(40) == 0 {
+			switch c.IntN(40) {
+			case 0:
 				ms = 12000 // more than a server waits for when it is told to end
+			case 1, 2, 3:
+				ms = 2000 + c.IntN(5000) // through a takeover
 			}
 			name := fmt.Sprintf("%d.%d", round, call)
 			switch c.IntN(6) {
