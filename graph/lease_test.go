@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -354,9 +355,9 @@ func TestARunnerThatCannotRenewStopsBeforeOthersMayTakeOver(t *testing.T) {
 func TestARunnerThatCouldNotRenewHoldsTheRunsThatBeginLater(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		broken := true
+		var mended atomic.Bool
 		st := &unrenewable{Store: memory.New(nil), fail: func(context.Context) error {
-			if broken {
+			if !mended.Load() {
 				return errBroken
 			}
 			return nil
@@ -376,7 +377,7 @@ func TestARunnerThatCouldNotRenewHoldsTheRunsThatBeginLater(t *testing.T) {
 		}}), st, nil)
 		early := start(t, r, graph.StartParams[doc]{Input: &doc{Text: "deaf"}})
 		time.Sleep(lease)
-		broken = false
+		mended.Store(true)
 		_, d := complete(t, r, graph.StartParams[doc]{}) // there is always a run to renew
 		assert.Equal(t, "abc", d.Trail)
 		assert.Negative(t, time.Until(stored(t, st, early.ID()).LeaseUntil), "what was given up is there for others")

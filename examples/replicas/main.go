@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"log"
 	"net"
 	"net/http"
@@ -67,7 +68,7 @@ func main() {
 			begun = append(begun, p.start())
 		}
 	}
-	time.Sleep(time.Second)
+	blue.awaitStep(begun[len(begun)-1])
 	fmt.Println("red is killed, green is frozen")
 	check(red.cmd.Process.Kill())
 	check(green.cmd.Process.Signal(syscall.SIGSTOP))
@@ -126,15 +127,32 @@ func (p *process) start() (r run) {
 	return r
 }
 
+// awaitStep observes a run until its first step is done.
+func (p *process) awaitStep(r run) {
+	for e, err := range p.events(r) {
+		check(err)
+		if _, ok := e.Data.(event.ToolCallResult); ok {
+			return
+		}
+	}
+}
+
+// events observes a run from its beginning.
+func (p *process) events(r run) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		req, err := http.NewRequest("GET", p.url+"/v1/runs/"+r.ID+"/events", nil)
+		check(err)
+		req.Header.Set("Last-Event-ID", "0")
+		res, err := http.DefaultClient.Do(req)
+		check(err)
+		defer res.Body.Close()
+		httpapitest.Events(res.Body)(yield)
+	}
+}
+
 // follow observes a run to its end, and returns on which replicas its steps were done.
 func (p *process) follow(r run) (where []string, status string) {
-	req, err := http.NewRequest("GET", p.url+"/v1/runs/"+r.ID+"/events", nil)
-	check(err)
-	req.Header.Set("Last-Event-ID", "0")
-	res, err := http.DefaultClient.Do(req)
-	check(err)
-	defer res.Body.Close()
-	for e, err := range httpapitest.Events(res.Body) {
+	for e, err := range p.events(r) {
 		check(err)
 		switch d := e.Data.(type) {
 		case event.ToolCallResult:

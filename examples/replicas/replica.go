@@ -58,7 +58,7 @@ func replica(ctx context.Context, name, dsn string) error {
 }
 
 // steps are those of a run.
-const steps = 5
+const steps = 8
 
 // model stands for a real one: it works until it has worked enough.
 func model(_ context.Context, req *message.Request) (message.Reply, error) {
