@@ -31,8 +31,6 @@ type pending struct {
 	bytes  int
 }
 
-func (p *pending) key() runKey { return runKey{p.chunk.Tenant, p.chunk.Run} }
-
 func (q *queue) add(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -169,7 +169,7 @@ func openStore(ctx context.Context, url string) (st store.Store, bus event.Bus, 
 		}
 		url = kind + "://..." // there may be a password in it
 	default:
-		err = errors.New("no such store; use memory:, sqlite:PATH or postgres://...")
+		err = errors.New("no such store; use memory:, sqlite:PATH or postgres://URL")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("-store %s: %w", url, err)

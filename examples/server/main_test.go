@@ -282,8 +282,8 @@ func TestWrongCommandLine(t *testing.T) {
 		want string
 	}{
 		{[]string{"-store", "postgres://nobody:secret@127.0.0.1:1/everstep"}, "-store postgres://...: postgres: "},
-		{[]string{"-store", "sqlite:"}, "-store sqlite:: no such store; use memory:, sqlite:PATH or postgres://..."},
-		{[]string{"-store", "everstep.db"}, "-store everstep.db: no such store; use memory:, sqlite:PATH or postgres://..."},
+		{[]string{"-store", "sqlite:"}, "-store sqlite:: no such store; use memory:, sqlite:PATH or postgres://URL"},
+		{[]string{"-store", "everstep.db"}, "-store everstep.db: no such store; use memory:, sqlite:PATH or postgres://URL"},
 		{[]string{"-store", "memory:x"}, "-store memory:x: no such store"},
 		{[]string{"-store", "sqlite:missing/everstep.db"}, "-store sqlite:missing/everstep.db: "},
 		{[]string{"-model", "openai"}, "-model openai: it is offline or PROVIDER:NAME"},

@@ -33,9 +33,9 @@ func TestAnAnswerThatGotLostIsGivenAgain(t *testing.T) {
 	require.Equal(t, begun, again)
 	d := &driven{store: s, fence: b.Fence, session: b.Session}
 	d.took(begun.Committed)
-	require.NoError(t, d.commit(ctx, checkpoint.Running, step("call_model", 1))) // prepares
-
 	for _, status := range []checkpoint.Status{checkpoint.Running, checkpoint.Completed} {
+		// So that the connection has the statement, and the answer that gets lost is the commit's.
+		require.NoError(t, drive(t, s, uuid.New(), step("entrypoint", 1)).commit(ctx, status, step("call_model", 1)))
 		c := d.next(status, step("call_model", 2))
 		w.lose.Store(1)
 		_, err := s.Commit(ctx, c)
