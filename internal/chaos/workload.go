@@ -129,9 +129,9 @@ func (c *chance) script(run uuid.UUID) (lines []string) {
 		for call := range 1 + c.IntN(4) {
 			ms := c.IntN(600)
 			switch c.IntN(40) {
-			case 0:
+			case 0, 1:
 				ms = 12000 // more than a server waits for when it is told to end
-			case 1, 2, 3:
+			case 2, 3, 4:
 				ms = 2000 + c.IntN(5000) // through a takeover
 			}
 			name := fmt.Sprintf("%d.%d", round, call)
