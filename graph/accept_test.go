@@ -15,6 +15,7 @@ import (
 	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/graph/graphtest"
 	"github.com/everstep-go/everstep/store/memory"
 )
 
@@ -170,6 +171,49 @@ func TestAFullProcessStillTakesOverRuns(t *testing.T) {
 		assert.Equal(t, checkpoint.Completed, record.Status)
 		close(gate)
 		synctest.Wait()
+	})
+}
+
+func TestWhoWaitsForASessionTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st := memory.New(nil)
+		f := graphtest.NewFaulty(st, 0, "")
+		session := uuid.New()
+		dead := start(t, newRunner(t, chain(t, parts{beta: hold}), f, nil), graph.StartParams[doc]{Session: session})
+		f.Kill()
+		running := 0
+		r := newRunner(t, chain(t, parts{beta: func(_ context.Context, d doc) (doc, error) {
+			running++
+			assert.Equal(t, 1, running)
+			time.Sleep(time.Second)
+			running--
+			return d, nil
+		}}), st, &graph.RunnerOptions[doc]{MaxRuns: 1})
+		var runs []*graph.Run[doc]
+		for range 3 {
+			runs = append(runs, start(t, r, graph.StartParams[doc]{Session: session, OnBusy: graph.Wait}))
+		}
+		serve(t, r)
+		_, err := attach(t, r, dead).Wait(t.Context())
+		require.NoError(t, err, "what they wait for has room")
+		cancelled := start(t, r, graph.StartParams[doc]{Session: session, OnBusy: graph.Wait})
+		require.NoError(t, cancelled.Cancel(t.Context()))
+		for _, run := range runs {
+			_, err := run.Wait(t.Context())
+			require.NoError(t, err)
+		}
+		_, err = cancelled.Wait(t.Context())
+		require.ErrorIs(t, err, graph.ErrCancelled)
+		began := time.Now()
+		for range 2 { // one at a time, still: no place got lost or was given back twice
+			runs = append(runs, start(t, r, graph.StartParams[doc]{}))
+		}
+		for _, run := range runs {
+			_, err := run.Wait(t.Context())
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 2*time.Second, time.Since(began))
 	})
 }
 

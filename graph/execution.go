@@ -25,6 +25,8 @@ type execution[S any] struct {
 	r       *Runner[S]
 	unready bool // it was not prepared, because it expected to wait
 	lost    bool // its lease is not renewed any more; guarded by the runner's mu
+	// slotless: it gave its slot back, for it waits for its session.
+	slotless bool
 
 	state    S
 	document json.RawMessage       // what the state is kept as, if that is known
@@ -162,7 +164,7 @@ func (x *execution[S]) run() {
 		x.accept(x.err)
 		x.cancel(nil)
 		x.r.leave(x)
-		if x.recorded() {
+		if x.recorded() && !x.slotless {
 			x.r.slots.give(x.fence.Tenant) // otherwise it is still Start's
 		}
 		close(x.done)

@@ -241,6 +241,9 @@ func (x *execution[S]) await() bool {
 	x.sayStarted()
 	x.dropEvents() // the rest will be said again, of what the run then starts from
 	x.accept(nil)
+	// The run it waits for may be one that needs the slot, to be taken over.
+	x.r.slots.give(x.fence.Tenant)
+	x.slotless = true
 	limit := time.NewTimer(x.r.opts.WaitLimit)
 	defer limit.Stop()
 	tick := time.NewTicker(x.r.opts.Heartbeat)
@@ -257,6 +260,8 @@ func (x *execution[S]) await() bool {
 			return false
 		}
 		if ours && x.ctx.Err() == nil {
+			// Who is stopped meanwhile needs no slot to say so.
+			x.slotless = x.r.slots.take(x.ctx, x.fence.Tenant) != nil
 			return x.begun()
 		}
 		select {

@@ -19,12 +19,13 @@ const auditSQL = `
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.audit (
 	n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz, writer text, run uuid, session uuid, status text, code text,
-	owner uuid, write_id uuid, epoch bigint, last bigint, places bigint, waiting boolean, cancel boolean, attached boolean
+	owner uuid, write_id uuid, epoch bigint, last bigint, places bigint, waiting boolean, cancel boolean, attached boolean, lease bigint
 );
 CREATE FUNCTION chaos.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-	INSERT INTO chaos.audit (at, writer, run, session, status, code, owner, write_id, epoch, last, places, waiting, cancel, attached)
+	INSERT INTO chaos.audit (at, writer, run, session, status, code, owner, write_id, epoch, last, places, waiting, cancel, attached, lease)
 	VALUES (clock_timestamp(), current_setting('application_name'), NEW.id, NEW.session, NEW.status, convert_from(NEW.code, 'UTF8'),
-		NEW.owner, NEW.write_id, NEW.epoch, NEW.last, NEW.places, NEW.waiting, NEW.cancel, NEW.attached);
+		NEW.owner, NEW.write_id, NEW.epoch, NEW.last, NEW.places, NEW.waiting, NEW.cancel, NEW.attached,
+		CASE WHEN TG_OP = 'UPDATE' THEN OLD.lease ELSE NEW.lease END);
 	RETURN NULL;
 END $$;
 CREATE TRIGGER chaos_insert AFTER INSERT ON everstep.runs FOR EACH ROW EXECUTE FUNCTION chaos.note();
@@ -70,12 +71,14 @@ func unfinished(ctx context.Context, dsn string) (n int, err error) {
 // load reads what the database holds in the end.
 func (h *History) load(ctx context.Context, dsn string) error {
 	return query(ctx, dsn, func(c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT at, writer, run, session, status, code, owner, write_id, epoch, last, places, waiting, cancel, attached FROM chaos.audit ORDER BY n`)
+		rows, err := c.Query(ctx, `SELECT at, writer, run, session, status, code, owner, write_id, epoch, last, places, waiting, cancel, attached, lease FROM chaos.audit ORDER BY n`)
 		if err != nil {
 			return err
 		}
 		h.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Row, err error) {
-			err = row.Scan(&r.At, &r.Writer, &r.Run, &r.Session, &r.Status, &r.Code, &r.Owner, &r.WriteID, &r.Epoch, &r.Last, &r.Places, &r.Waiting, &r.Cancel, &r.Attached)
+			var lease int64
+			err = row.Scan(&r.At, &r.Writer, &r.Run, &r.Session, &r.Status, &r.Code, &r.Owner, &r.WriteID, &r.Epoch, &r.Last, &r.Places, &r.Waiting, &r.Cancel, &r.Attached, &lease)
+			r.Lease = time.Unix(0, lease)
 			return r, err
 		})
 		if err != nil {

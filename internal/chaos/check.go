@@ -152,7 +152,7 @@ func checkOwners(h *History) (f []string) {
 				out.add("run %s: epoch %d has two owners, of %s and of %s", run, r.Epoch, claim.Writer, r.Writer)
 			}
 			if i > 0 && r.Epoch > rows[i-1].Epoch && rows[i-1].Owner != uuid.Nil {
-				if from := claims[rows[i-1].Epoch]; !h.unwell(from, r.At) {
+				if from := claims[rows[i-1].Epoch]; !h.unwell(from, r.Lease) {
 					out.add("run %s: %s took it from %s at %s, which had not released it, and with which nothing was wrong", run, r.Writer, from.Writer, clock(r.At))
 				}
 			}
@@ -165,10 +165,10 @@ func checkOwners(h *History) (f []string) {
 	return append(f, checkVoices(h)...)
 }
 
-// unwell reports whether something was wrong with the owner of a run before another one took it. That it
+// unwell reports whether something kept the owner of a run from renewing a lease that ran out at a time. That it
 // was told to end is no reason: it hands over what it has.
-func (h *History) unwell(owner Row, until time.Time) bool {
-	for _, t := range h.troubled(owner.Writer, owner.At.Add(-h.Lease), until) {
+func (h *History) unwell(owner Row, lease time.Time) bool {
+	for _, t := range h.troubled(owner.Writer, lease.Add(-h.Lease-h.Heartbeat), lease) {
 		if t.Kind != Terminate {
 			return true
 		}

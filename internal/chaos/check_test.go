@@ -40,7 +40,7 @@ func ended() chaos.Row {
 
 // claimed is what becomes of a row when r1.1 takes the run over.
 func claimed(r chaos.Row) chaos.Row {
-	r.Owner, r.Epoch, r.Writer = ownerB, 2, "r1.1"
+	r.Owner, r.Epoch, r.Writer, r.Lease = ownerB, 2, "r1.1", at(1.4)
 	if !r.Ended() {
 		r.At = at(1.5)
 	}
@@ -135,6 +135,10 @@ func TestEachInvariantSeesWhatContradictsIt(t *testing.T) {
 		{"a run is taken from an owner that was told to end and did not release it", func(h *chaos.History) {
 			h.Rows = []chaos.Row{started(), claimed(started()), claimed(ended())}
 			h.Troubles = append(h.Troubles, trouble(chaos.Terminate, "r0.1", 0.5, 1))
+		}, "I2", "which had not released it"},
+		{"a run is taken from an owner that was frozen long before its lease ran out", func(h *chaos.History) {
+			h.Rows = []chaos.Row{started(), claimed(started()), claimed(ended())}
+			h.Troubles = append(h.Troubles, trouble(chaos.Freeze, "r0.1", -9, -5))
 		}, "I2", "which had not released it"},
 		{"a run is taken from an owner that was killed", func(h *chaos.History) {
 			h.Rows = []chaos.Row{started(), claimed(started()), claimed(ended())}

@@ -92,6 +92,8 @@ type Row struct {
 	Owner, WriteID            uuid.UUID
 	Epoch, Last, Places       int64
 	Waiting, Cancel, Attached bool
+	// Lease is until when the run was its owner's before the statement.
+	Lease time.Time
 }
 
 // Ended reports whether the run has.
