@@ -119,7 +119,7 @@ func TestAnObserverSeesEveryOperation(t *testing.T) {
 	t.Run("a store call that is repeated is one operation", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			l := &ledger{}
-			f := graphtest.NewFaulty(memory.New(nil), 3, graphtest.ErrorBefore)
+			f := graphtest.NewFaulty(memory.New(nil), 2, graphtest.ErrorBefore)
 			complete(t, newRunner(t, chain(t, parts{}), f, &graph.RunnerOptions[doc]{Observer: l}), graph.StartParams[doc]{})
 			assert.Equal(t, "store Commit in run chain: graphtest: injected error", l.lines[2])
 			assert.Zero(t, l.open)

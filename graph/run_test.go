@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"testing"
@@ -122,6 +123,16 @@ func TestTheNextRunOfASessionGoesOnFromItsState(t *testing.T) {
 				rows(t, f, session)[10:])
 		})
 	}
+}
+
+func TestNothingIsLoadedOfASessionThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	f := graphtest.NewFaulty(memory.New(nil), 0, "")
+	r := newRunner(t, chain(t, parts{}), f, nil)
+	complete(t, r, graph.StartParams[doc]{})
+	assert.Equal(t, []string{"Begin", "Commit", "Commit", "Commit"}, f.Calls())
+	_, err := r.Start(t.Context(), graph.StartParams[doc]{Resume: json.RawMessage(`1`)})
+	assert.ErrorIs(t, err, graph.ErrInvalidResume)
 }
 
 func TestAStateInMemoryIsNotUsedWhenTheSessionMovedOn(t *testing.T) {

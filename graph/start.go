@@ -85,7 +85,8 @@ type params struct {
 func (r *Runner[S]) Start(ctx context.Context, p StartParams[S]) (*Run[S], error) {
 	p.Tenant = cmp.Or(p.Tenant, DefaultTenant)
 	p.OnBusy = cmp.Or(p.OnBusy, r.opts.OnBusy)
-	if p.Session == nilID {
+	fresh := p.Session == nilID
+	if fresh {
 		p.Session = newID()
 	}
 	if p.Run == nilID {
@@ -96,7 +97,7 @@ func (r *Runner[S]) Start(ctx context.Context, p StartParams[S]) (*Run[S], error
 			return nil, err
 		}
 	}
-	run, err := r.start(ctx, p)
+	run, err := r.start(ctx, p, fresh)
 	if err != nil {
 		if !r.opts.AcceptOnly {
 			r.slots.give(p.Tenant)
@@ -121,16 +122,21 @@ func (r *Runner[S]) refuse(ctx context.Context, p StartParams[S], err error) err
 // maxConflicts bounds how often a start is prepared anew because the session moved on meanwhile.
 const maxConflicts = 16
 
-func (r *Runner[S]) start(ctx context.Context, p StartParams[S]) (*Run[S], error) {
+// start prepares a run and records it. A session that is fresh is one of which nobody else knows the id.
+func (r *Runner[S]) start(ctx context.Context, p StartParams[S], fresh bool) (*Run[S], error) {
 	session := runKey{p.Tenant, p.Session}
 	wait := p.OnBusy == Wait
 	for range maxConflicts {
 		var known *head[S]
-		if p.Checkpoint == nilID {
+		switch {
+		case p.Checkpoint != nilID:
+		case fresh:
+			known, fresh = r.nowhere, false // there is nothing to load
+		default:
 			known = r.heads.take(session)
 		}
-		fresh := known == nil
-		if fresh {
+		loaded := known == nil
+		if loaded {
 			var err error
 			if known, err = r.load(ctx, p.Tenant, p.Session, p.Checkpoint); err != nil {
 				return nil, err
@@ -145,7 +151,7 @@ func (r *Runner[S]) start(ctx context.Context, p StartParams[S]) (*Run[S], error
 		if err := x.prepare(known, p.Checkpoint != nilID, p.Input, p.Resume); err != nil {
 			// Whether the session is busy comes before what is wrong with an answer (R48); and
 			// a head from memory may be behind.
-			if !fresh {
+			if !loaded {
 				continue
 			}
 			if known.active && p.Checkpoint == nilID && !wait {

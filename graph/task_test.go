@@ -496,7 +496,7 @@ func TestATaskThatMustRunAtMostOnceDoes(t *testing.T) {
 		t.Parallel()
 		inBubble(t, func(t *testing.T) {
 			c := newCounter()
-			f := graphtest.NewFaulty(memory.New(nil), 3, graphtest.DeathBefore)
+			f := graphtest.NewFaulty(memory.New(nil), 2, graphtest.DeathBefore)
 			r := newRunner(t, chain(t, parts{alpha: func(ctx context.Context, d doc) (doc, error) {
 				_, err := graph.Task(ctx, "pay", c.did("pay"), once)
 				return d, err
