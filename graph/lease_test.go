@@ -576,3 +576,37 @@ func TestARunThatCannotBeReadIsLeftAloneAndStaysVisible(t *testing.T) {
 		assert.Equal(t, checkpoint.Completed, stored(t, st, run.ID()).Status, "whoever can read it goes on")
 	})
 }
+
+// late is a store of which one answer to Renew takes long to arrive.
+type late struct {
+	*memory.Store
+	delay time.Duration
+}
+
+func (l *late) Renew(ctx context.Context, n *store.Renew) (*store.Renewed, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	renewed, err := l.Store.Renew(ctx, n)
+	delay := l.delay
+	l.delay = 0
+	time.Sleep(delay)
+	return renewed, err
+}
+
+func TestAProcessThatWasFrozenAsksWhatItStillHas(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		st := &late{memory.New(nil), 14 * time.Second} // of a lease of 15
+		r := newRunner(t, chain(t, parts{beta: func(ctx context.Context, d doc) (doc, error) {
+			select {
+			case <-time.After(time.Minute):
+				return d, nil
+			case <-ctx.Done():
+				return d, context.Cause(ctx)
+			}
+		}}), st, nil)
+		_, _, err := finish(t, r, graph.StartParams[doc]{})
+		require.NoError(t, err)
+	})
+}

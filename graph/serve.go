@@ -366,7 +366,11 @@ func (r *Runner[S]) beat(end func()) {
 			continue
 		}
 		asked := time.Now()
-		answer, err := r.renew(renewed.Add(safe), fences)
+		deadline := renewed.Add(safe)
+		if soon := asked.Add(r.opts.Heartbeat / 2); deadline.Before(soon) {
+			deadline = soon // this process was frozen: only the store knows what it still has
+		}
+		answer, err := r.renew(deadline, fences)
 		if err != nil {
 			r.opts.Logger.Error("leases not renewed", "runs", len(fences), "error", err)
 			if time.Since(renewed)+r.opts.Heartbeat > safe {

@@ -201,8 +201,12 @@ func (s *Store) Claim(ctx context.Context, claim *store.Claim) ([]store.Run, err
 	return claimed, nil
 }
 
-// Renew implements [store.Store]. It locks in the order of the keys, so that two of them never
-// wait for each other.
+// Renew implements [store.Store]. It waits for nobody: the row of a run is locked by a write of its owner, which may have to
+// wait for somebody who froze while starting another run in the session, and no other run is to lose its
+// lease for that. A run that is locked keeps the lease that it has, and nobody can claim it meanwhile. A
+// takeover that is not committed yet shows with the next call.
+//
+// Unlike other writes it ends with ctx: it may be made again, and is of no use when it is late.
 func (s *Store) Renew(ctx context.Context, renew *store.Renew) (*store.Renewed, error) {
 	if len(renew.Fences) == 0 {
 		return new(store.Renewed), ctx.Err()
@@ -213,18 +217,17 @@ func (s *Store) Renew(ctx context.Context, renew *store.Renew) (*store.Renewed, 
 	for _, f := range renew.Fences {
 		tenants, runs, owners, epochs = append(tenants, []byte(f.Tenant)), append(runs, uid(f.Run)), append(owners, uid(f.Owner)), append(epochs, f.Epoch)
 	}
+	const held = ` FROM unnest($2::bytea[], $3::uuid[], $4::uuid[], $5::bigint[]) AS f(tenant, run, owner, epoch)
+		JOIN everstep.runs r ON r.id = f.run AND r.tenant = f.tenant AND r.owner = f.owner AND r.epoch = f.epoch
+		WHERE r.status = 'running' AND r.owner <> '00000000-0000-0000-0000-000000000000' `
 	var cancels map[store.Fence]bool // of those that are held
-	err := s.write(ctx, "renew", lost, func(ctx context.Context, c *pgx.Conn) error {
+	err := s.call(ctx, "renew", lost, func(c *pgx.Conn) error {
 		cancels = map[store.Fence]bool{}
 		b := s.batch()
-		b.each(`WITH clock AS MATERIALIZED (SELECT `+sqlNow+` AS now), held AS MATERIALIZED (
-				SELECT r.sid, r.seq FROM unnest($2::bytea[], $3::uuid[], $4::uuid[], $5::bigint[]) AS f(tenant, run, owner, epoch)
-				JOIN everstep.runs r ON r.id = f.run AND r.tenant = f.tenant AND r.owner = f.owner AND r.epoch = f.epoch
-				WHERE r.status = 'running' AND r.owner <> '00000000-0000-0000-0000-000000000000'
-				ORDER BY r.sid, r.seq FOR NO KEY UPDATE OF r
-			)
-			UPDATE everstep.runs r SET lease = clock.now + $6::bigint FROM held, clock WHERE r.sid = held.sid AND r.seq = held.seq
-			RETURNING r.tenant, r.id, r.owner, r.epoch, r.cancel`, func(row pgx.Row) error {
+		b.each(`WITH clock AS MATERIALIZED (SELECT `+sqlNow+` AS now),
+			free AS MATERIALIZED (SELECT r.sid, r.seq`+held+`FOR NO KEY UPDATE OF r SKIP LOCKED),
+			renewed AS (UPDATE everstep.runs r SET lease = clock.now + $6::bigint FROM free, clock WHERE r.sid = free.sid AND r.seq = free.seq)
+			SELECT r.tenant, r.id, r.owner, r.epoch, r.cancel`+held, func(row pgx.Row) error {
 			var f store.Fence
 			var cancel bool
 			err := row.Scan(intoText{&f.Tenant}, &f.Run, &f.Owner, &f.Epoch, &cancel)
