@@ -35,10 +35,11 @@ type Forker interface {
 
 // Importer is an agent whose sessions may also be run in its own client.
 type Importer interface {
-	// ValidateNative says whether the history of such a session can be taken over.
-	ValidateNative(ctx context.Context, source Address) error
-	// ImportNative takes it over into a conversation and returns the model of its last run.
-	ImportNative(ctx context.Context, source Address, to Conversation) (model string, err error)
+	// ValidateNative says whether the history of such a session can be taken over, and returns the
+	// model of its last run, which the agent must serve.
+	ValidateNative(ctx context.Context, source Address) (model string, err error)
+	// ImportNative takes it over into a conversation. Doing it again changes nothing.
+	ImportNative(ctx context.Context, source Address, to Conversation) error
 }
 
 // RunRequest is what an agent runs on.

@@ -257,9 +257,9 @@ func TestAnEventHasOneShapeOnTheWire(t *testing.T) {
 func TestAPrivateExtensionIsHeardOnlyWhereItLands(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	spot := reflex.Spot{Channel: "lobby", Surface: "dm", Thread: "dm"}
+	spot := reflex.Spot{Channel: "lobby", Surface: "dm", Thread: "dm", Address: dm("lobby", "ada")}
 	there, elsewhere := b.engine.Bus().Subscribe(reflex.Filter{Threads: []string{"dm"}}), b.engine.Bus().Subscribe(reflex.Filter{Threads: []string{"group"}})
-	b.engine.Publish(spot, true, reflex.Extension{Name: "code"})
+	require.NoError(t, b.engine.Publish(spot, true, reflex.Extension{Name: "code"}))
 	there.Close()
 	elsewhere.Close()
 	n := 0

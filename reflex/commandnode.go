@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/store"
 )
@@ -212,7 +214,7 @@ func (n *runCommand) available(ctx context.Context, p *pass, s State, c CommandS
 	if err != nil {
 		return stale("the model")
 	}
-	if conversation.Dir != c.Dir || conversation.Mode != c.Mode || c.Model != "" && conversation.Model != "" && conversation.Model != c.Model {
+	if c.changed(conversation) {
 		return stale("the conversation")
 	}
 	t := &turnOf{
@@ -225,6 +227,12 @@ func (n *runCommand) available(ctx context.Context, p *pass, s State, c CommandS
 	s.Profile = &profile
 	t.suspender = &suspender{t: t, state: s}
 	return t, nil, nil
+}
+
+// changed reports whether a conversation is not what it was when the command was given.
+func (c CommandSignal) changed(now Conversation) bool {
+	return c.Session != uuid.Nil && now.Session != c.Session || c.Dir != "" && now.Dir != c.Dir || now.Mode != c.Mode ||
+		c.Model != "" && now.Model != "" && now.Model != c.Model
 }
 
 func receiptOf(p *pass, t *turnOf, c CommandSignal) Receipt {
@@ -241,11 +249,7 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 	if err := n.e.books.Receipts.Accept(ctx, receipt); err != nil {
 		return commanded{}, err
 	}
-	_, err := n.e.books.Ledger.Append(ctx, Row{
-		ID: RowID{Surface: receipt.Surface}, Kind: ReceiptRow, Thread: t.thread.ID, Author: c.Profile,
-		Segments: append(Text(c.Command.String()), c.Command.Attachments...), Delivery: "command:" + c.Delivery,
-	})
-	if err != nil {
+	if err := n.show(ctx, t, c); err != nil {
 		return commanded{}, err
 	}
 	fail := func(text string) CommandOutcome { return CommandOutcome{Status: CommandFailed, Text: text} }
@@ -276,6 +280,15 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 	return commanded{Outcome: CommandOutcome{Status: CommandDone, Text: text}, Ran: true, Report: r}, nil
 }
 
+// show makes the accepted command a row of the surface.
+func (n *runCommand) show(ctx context.Context, t *turnOf, c CommandSignal) error {
+	_, err := n.e.books.Ledger.Append(ctx, Row{
+		ID: RowID{Surface: t.thread.Surface()}, Kind: ReceiptRow, Thread: t.thread.ID, Author: c.Profile,
+		Segments: append(Text(c.Command.String()), c.Command.Attachments...), Delivery: "command:" + c.Delivery,
+	})
+	return err
+}
+
 // dispatch calls the agent and turns its panic into an error.
 func dispatch(ctx context.Context, c Commander, r *CommandRequest) (reply CommandReply, err error) {
 	defer func() {
@@ -290,6 +303,9 @@ func dispatch(ctx context.Context, c Commander, r *CommandRequest) (reply Comman
 func (n *runCommand) settle(ctx context.Context, t *turnOf, s State, c CommandSignal, done commanded) (State, way, error) {
 	ctx = context.WithoutCancel(ctx)
 	err := n.e.books.Receipts.Settle(ctx, t.thread.Surface(), c.Delivery, done.Outcome)
+	if err == nil {
+		err = n.show(ctx, t, c) // unless that was done: the process may have died before
+	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return s, 0, err // without a receipt it died before it was accepted
 	}

@@ -134,10 +134,11 @@ func (w *world) steps() []func() (done bool, err error) {
 	in.Delivery = "m1"
 	return []func() (bool, error){
 		func() (bool, error) { // clerk hands over to coder, who asks
-			if _, err := w.engine.Say(w.t.Context(), at, in); err != nil {
-				return w.asked(), err
+			o, err := w.engine.Say(w.t.Context(), at, in)
+			if err == nil && o.Decision == nil { // clerk had it, and was interrupted: the person says it again
+				_, err = w.engine.Say(w.t.Context(), at, inbound("ada", "pay and move"))
 			}
-			return w.asked(), nil
+			return w.asked(), err
 		},
 		func() (bool, error) { // the answer is brought back; coder moves and goes on
 			b, err := w.engine.Books().Batches.Batch(w.t.Context(), w.batch)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -226,16 +227,27 @@ func (e *Engine) resolve(channel, agent, model string) (Agent, string, error) {
 	return a, model, err
 }
 
-// Routes returns the agents that may run on a channel and are connected, the default first.
-func (e *Engine) Routes(channel string) ([]Agent, error) {
+// Route is an agent that may run on a channel, with the models that it serves, the default first.
+type Route struct {
+	Agent  string   `json:"agent"`
+	Models []string `json:"models"`
+}
+
+// Routes returns who may run on a channel, in the channel's order: the agents that it exposes, are
+// connected and serve a model.
+func (e *Engine) Routes(channel string) ([]Route, error) {
 	c, err := e.channel(channel)
 	if err != nil {
 		return nil, err
 	}
-	var routes []Agent
+	var routes []Route
 	for _, id := range c.Agents() {
-		if a, ok := e.agents[id]; ok {
-			routes = append(routes, a)
+		a, ok := e.agents[id]
+		if !ok || slices.ContainsFunc(routes, func(r Route) bool { return r.Agent == id }) {
+			continue
+		}
+		if models := a.Models(); len(models) > 0 {
+			routes = append(routes, Route{Agent: id, Models: models})
 		}
 	}
 	return routes, nil
@@ -326,10 +338,15 @@ func (e *Engine) expire(ctx context.Context, id string) error {
 	return nil
 }
 
-// Publish says something of the program's own at a place, for example a link that is meant for one
-// person: that is private then.
-func (e *Engine) Publish(at Spot, private bool, x Extension) {
+// Publish says something of the program's own at a place. What is meant for one person, for example
+// a one-time code, is private: it is heard only there, and refused with [ErrNotPrivate] unless the
+// place is that person's direct messages.
+func (e *Engine) Publish(at Spot, private bool, x Extension) error {
+	if private && !at.Address.Private() {
+		return fmt.Errorf("%w: %s", ErrNotPrivate, at.Surface)
+	}
 	e.bus.Publish(Event{Time: e.config.Now(), At: at, AskedOn: at, Private: private, Data: x})
+	return nil
 }
 
 // Shutdown ends the engine: no pass begins any more, and those under way may go on until ctx ends;

@@ -272,11 +272,21 @@ func (e *Engine) asked(ctx context.Context, signal Signal) (Spot, *Outcome, erro
 		if s.Teleport != nil && (s.Profile == nil || s.Profile.User == "") {
 			return Spot{}, nil, fmt.Errorf("%w: a native teleport needs the profile of its owner", ErrInvalidSignal)
 		}
+		if s.Scheme != nil {
+			if err := e.checkBrief(s.Scheme.Brief); err != nil {
+				return Spot{}, nil, fmt.Errorf("%w: %w", ErrInvalidSignal, err)
+			}
+		}
 		t := threadAt(s.Source)
 		return Spot{Channel: NativeChannel, Surface: t.ID, Thread: t.ID, Address: s.Source}, nil, nil
 	case ThreadSignal:
 		if (s.Summon == nil) == (s.Teleport == nil) {
 			return Spot{}, nil, fmt.Errorf("%w: a thread operation is a summon or a teleport", ErrInvalidSignal)
+		}
+		if s.Summon != nil {
+			if err := e.checkBrief(s.Summon.Brief); err != nil {
+				return Spot{}, nil, fmt.Errorf("%w: %w", ErrInvalidSignal, err)
+			}
 		}
 		t, err := e.books.Threads.Thread(ctx, s.Thread)
 		return spotOf(t), nil, err
@@ -306,6 +316,15 @@ func (e *Engine) askedMessage(ctx context.Context, s MessageSignal) (Spot, *Outc
 	t := threadAt(s.Address)
 	if !s.Trigger.IsZero() && s.Trigger.Surface != t.Surface() {
 		return Spot{}, nil, fmt.Errorf("%w: the trigger is on %s, the address on %s", ErrInvalidSignal, s.Trigger.Surface, t.Surface())
+	}
+	if !s.Trigger.IsZero() {
+		cursor, err := e.books.Ledger.Cursor(ctx, t.Surface())
+		if err != nil {
+			return Spot{}, nil, err
+		}
+		if s.Trigger.Seq <= cursor { // the same delivery again: an agent has it
+			return Spot{}, &Outcome{Kind: OutcomeResult, Target: Place{Address: s.Address, Mode: Main}}, nil
+		}
 	}
 	return spotOf(t), nil, nil
 }

@@ -73,7 +73,8 @@ type Ledger interface {
 	Rows(ctx context.Context, q RowQuery) ([]Row, error)
 	// Cursor returns the number of the last row that was part of a prompt.
 	Cursor(ctx context.Context, surface string) (int64, error)
-	// Bind ties rows of a surface to a message and moves the cursor behind them, together.
+	// Bind ties rows of a surface to a message and moves the cursor behind them, together. A row
+	// that is tied already stays so.
 	Bind(ctx context.Context, surface string, rows []int64, b Binding) error
 	// MarkPresented notes the platform's id of a row. It does nothing to a row that does not exist.
 	MarkPresented(ctx context.Context, id RowID, handle string) error
@@ -155,6 +156,9 @@ func (b *ledgerBook) Bind(ctx context.Context, on string, rows []int64, binding 
 			r, version, err := get[Row](ctx, b.shelf, rowKind, key)
 			if err != nil {
 				return err
+			}
+			if r.Bound != nil {
+				continue // it stays what it became first: what another agent said is its message
 			}
 			r.Bound = &binding
 			writes = append(writes, put(rowKind, key, version, r))

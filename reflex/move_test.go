@@ -225,12 +225,15 @@ func TestAConsoleMovesAThread(t *testing.T) {
 type importer struct {
 	*fake
 	invalid error
+	model   string // of the last run of the session
 }
 
-func (a *importer) ValidateNative(context.Context, reflex.Address) error { return a.invalid }
-func (a *importer) ImportNative(_ context.Context, source reflex.Address, to reflex.Conversation) (string, error) {
+func (a *importer) ValidateNative(context.Context, reflex.Address) (string, error) {
+	return a.model, a.invalid
+}
+func (a *importer) ImportNative(_ context.Context, source reflex.Address, to reflex.Conversation) error {
 	a.fake.forks = append(a.fake.forks, source.Thread+" -> "+to.Thread)
-	return "vendor/large", nil
+	return nil
 }
 
 func TestANativeSessionMovesOnceItsHistoryIsSound(t *testing.T) {
@@ -247,6 +250,13 @@ func TestANativeSessionMovesOnceItsHistoryIsSound(t *testing.T) {
 	require.ErrorIs(t, err, a.invalid)
 	require.Empty(t, b.lobby.opened, "nothing was created or announced")
 	a.invalid = nil
+	for _, model := range []string{"", "none", "other/large"} {
+		a.model = model
+		_, err = b.kick(signal)
+		require.ErrorIs(t, err, reflex.ErrModelNotServed, model)
+		require.Empty(t, b.lobby.opened)
+	}
+	a.model = "large"
 	o, err := b.kick(signal)
 	require.NoError(t, err)
 	require.Equal(t, []string{"awake", "teleport", "react"}, o.Path)

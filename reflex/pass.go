@@ -90,7 +90,7 @@ func (p *pass) say(at Spot, data Data) {
 		p.run = nil
 	}
 	p.seq++
-	private := at.Address.Type == DM && !at.Address.Shared && at.Surface != p.asked.Surface
+	private := at.Address.Private() && at.Surface != p.asked.Surface
 	p.e.bus.Publish(Event{
 		Seq: p.seq, Time: p.e.config.Now(), Kick: p.kick, At: at, AskedOn: p.asked, Private: private, Data: data,
 	})

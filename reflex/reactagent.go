@@ -149,6 +149,9 @@ func (l *loop) runID(round int) uuid.UUID {
 // first is the input that the run begins with.
 func (l *loop) first() (react.Input, error) {
 	if len(l.r.Results) == 0 {
+		if len(l.r.Prompt) == 0 {
+			return react.Input{}, fmt.Errorf("%w: a run without a prompt and results", ErrInvariant)
+		}
 		m := message.NewUserBlocks(blocksOf(l.r.Prompt)...)
 		m.ID = idOf("prompt", l.r.Run.String())
 		if l.r.Profile != nil {

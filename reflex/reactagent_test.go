@@ -171,7 +171,7 @@ func TestTheControlToolsSteerTheTurnAndTellTheModelWhyNot(t *testing.T) {
 		want string
 		path int
 	}{
-		{"inspect", call("c", "inspect", "{}"), `"agents":["coder"]`, 3},
+		{"inspect", call("c", "inspect", "{}"), `"agents":[{"agent":"coder","models":["small","vendor/large"]}]`, 3},
 		{"send", call("c", "send", map[string]string{"text": "x"}), "said here", 3},
 		{"send nothing", call("c", "send", map[string]string{"text": " "}), "nothing to send", 3},
 		{"dismiss", call("c", "dismiss", "{}"), "goes when the turn is over", 3},

@@ -94,11 +94,16 @@ func TestWhatAFailedRunDidNotTakeUpStaysPending(t *testing.T) {
 func TestARouteTakesOnlyAgentsThatAreConnected(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	b.lobby.agents = []string{"ghost", "coder", "clerk"}
+	b.lobby.agents = []string{"ghost", "coder", "clerk", "coder"}
+	b.clerk.models = []string{"tiny"}
 	routes, err := b.engine.Routes("lobby")
 	require.NoError(t, err)
-	require.Len(t, routes, 2)
-	require.Equal(t, "coder", routes[0].ID())
+	require.Equal(t, []reflex.Route{{Agent: "coder", Models: []string{"small", "vendor/large"}}, {Agent: "clerk", Models: []string{"tiny"}}}, routes,
+		"in the channel's order, each once, with its own models")
+	b.clerk.models = nil
+	routes, err = b.engine.Routes("lobby")
+	require.NoError(t, err)
+	require.Len(t, routes, 1, "who serves no model cannot run")
 	_, err = b.engine.Routes("nowhere")
 	require.ErrorIs(t, err, reflex.ErrUnknownChannel)
 }

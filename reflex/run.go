@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -282,6 +283,7 @@ func (e *Engine) drive(ctx context.Context, t *turnOf, rows []int64, progress it
 			return report{}, err
 		}
 	}
+	result.Output = slices.Clone(result.Output) // the agent may go on with its own
 	r := report{Result: *result, Decision: t.session.recorded()}
 	r.Batch, r.Calls, r.Move = t.suspender.taken()
 	return r, nil

@@ -47,7 +47,7 @@ func (n *privateHandoff) open(ctx context.Context, p *pass, s State) (State, boo
 			channel = s.Profile.Channel
 		}
 	}
-	c, err := n.e.channel(channel)
+	c, err := n.e.canOpenDM(channel)
 	if err != nil {
 		return s, false, err
 	}
@@ -57,14 +57,14 @@ func (n *privateHandoff) open(ctx context.Context, p *pass, s State) (State, boo
 	}
 	key := fmt.Sprintf("%s/%d/scheme", p.kick, s.Step)
 	dm, err := graph.Task(ctx, "open", func(ctx context.Context) (opened, error) {
-		at, err := c.OpenDM(ctx, OpenRequest{Key: key, Profile: profile, Hint: d.Hint})
+		at, err := openDM(ctx, c, OpenRequest{Key: key, Profile: profile, Hint: d.Hint})
 		if ctx.Err() != nil {
 			return opened{}, context.Cause(ctx)
 		}
 		if err != nil {
 			return opened{Reason: err.Error()}, nil
 		}
-		return opened{Address: at, OK: at.Type == DM}, nil
+		return opened{Address: at, OK: true}, nil
 	})
 	if err != nil {
 		return s, false, err

@@ -3,6 +3,8 @@ package reflex
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/google/uuid"
 )
 
 // Signal is what a kick carries: a [MessageSignal], [BatchSignal], [NativeSignal], [ThreadSignal]
@@ -16,7 +18,8 @@ type Signal interface {
 type MessageSignal struct {
 	Address  Address   `json:"address"`
 	Messages []Inbound `json:"messages"`
-	// Trigger is the row that the kick is for.
+	// Trigger is the row that the kick is for. If it has been part of a prompt, there is no pass: a
+	// delivery that comes again is not answered again.
 	Trigger RowID `json:"trigger,omitzero"`
 }
 
@@ -52,15 +55,18 @@ type ThreadSignal struct {
 
 // CommandSignal is an explicit command on a conversation.
 type CommandSignal struct {
-	Conversation string         `json:"conversation"`
-	Agent        string         `json:"agent"`
-	Profile      Profile        `json:"profile"`
-	Address      Address        `json:"address"`
-	Dir          string         `json:"dir,omitempty"`
-	Model        string         `json:"model,omitempty"`
-	Mode         PermissionMode `json:"mode,omitempty"`
-	Command      Command        `json:"command"`
-	Delivery     string         `json:"delivery"`
+	Conversation string  `json:"conversation"`
+	Agent        string  `json:"agent"`
+	Profile      Profile `json:"profile"`
+	Address      Address `json:"address"`
+	// What the conversation was like when the command was given: if it has changed, the command is
+	// stale. Zero members are not compared, except for the mode.
+	Session  uuid.UUID      `json:"session,omitzero"`
+	Dir      string         `json:"dir,omitempty"`
+	Model    string         `json:"model,omitempty"`
+	Mode     PermissionMode `json:"mode,omitempty"`
+	Command  Command        `json:"command"`
+	Delivery string         `json:"delivery"`
 }
 
 func (MessageSignal) kind() string { return "message" }

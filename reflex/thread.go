@@ -43,11 +43,6 @@ func (t Thread) Surface() string {
 	return t.ID
 }
 
-// Private reports whether only one person reads the thread.
-func (t Thread) Private() bool {
-	return !t.Address.Shared && t.Address.Type == DM
-}
-
 // InGroup reports whether the thread's surface is the main surface of a group, which nobody owns.
 func (t Thread) InGroup() bool { return t.Kind == GroupRoom || t.Within == GroupRoom }
 
