@@ -181,8 +181,8 @@ const (
 
 type batchBook struct {
 	shelf
-	now   func() time.Time
-	alive func(ctx context.Context, kick uuid.UUID) (bool, error)
+	now  func() time.Time
+	life func(ctx context.Context, kick uuid.UUID) (PassLife, error)
 }
 
 func (b *batchBook) Create(ctx context.Context, batch Batch) error {
@@ -315,11 +315,11 @@ func (b *batchBook) Claim(ctx context.Context, id string, kick uuid.UUID) (Batch
 				return errSame
 			}
 			// The pass that resumes holds the batch as long as it has not ended.
-			alive, err := b.alive(ctx, batch.Resumer)
+			life, err := b.life(ctx, batch.Resumer)
 			if err != nil {
 				return err
 			}
-			if alive {
+			if life.alive() {
 				return errSame
 			}
 		default:

@@ -278,9 +278,7 @@ func TestTheModeOfABatchDecidesAndNotWhoWaits(t *testing.T) {
 	b := newBundle(t)
 	b.clerk.then(pauses(approval))
 	batches, done := live(t, b, dm("lobby", "ada"), 1)
-	other := newBundle(t)
-	other.store, other.config.Store = b.store, b.store
-	other.open() // a process in which nobody waits
+	other := b.other() // a process in which nobody waits
 	_, err := other.kick(answer(batches[0], ada))
 	require.ErrorIs(t, err, reflex.ErrNotWaiting)
 	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status)

@@ -286,6 +286,7 @@ func newBundle(t testing.TB, change ...func(*reflex.Config)) *bundle {
 	for _, c := range change {
 		c(&b.config)
 	}
+	b.store = b.config.Store
 	b.open()
 	return b
 }
@@ -309,6 +310,12 @@ func (b *bundle) open() {
 		cancel()
 		_ = e.Shutdown(ctx)
 	})
+}
+
+// other is another process on the same store, with channels and agents of its own.
+func (b *bundle) other(change ...func(*reflex.Config)) *bundle {
+	b.Helper()
+	return newBundle(b.TB, append([]func(*reflex.Config){func(c *reflex.Config) { c.Store = b.store }}, change...)...)
 }
 
 func inbound(user, text string) reflex.Inbound {

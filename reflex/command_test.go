@@ -144,7 +144,9 @@ func TestACommandOnAConversationWithATurnIsBusyAndLeavesTheHolder(t *testing.T) 
 	turns := b.engine.Books().Turns
 	batches, done := live2(t, b)
 	holder := batches[0].Kick
-	require.NoError(t, turns.Take(t.Context(), signal.Conversation, holder))
+	ours, err := turns.Claim(t.Context(), signal.Conversation, holder)
+	require.NoError(t, err)
+	require.True(t, ours)
 	o, err := b.kick(signal)
 	require.NoError(t, err)
 	require.Equal(t, reflex.CommandBusy, o.Command.Status)

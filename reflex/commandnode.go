@@ -63,10 +63,10 @@ func (n *runCommand) command(ctx context.Context, p *pass, s State) (_ State, _ 
 		return s, 0, err
 	}
 	s.Conversation, s.Thread = conversation.ID, conversation.Thread
-	if err := n.e.books.Turns.Take(ctx, conversation.ID, p.kick); errors.Is(err, ErrTurnActive) {
-		return n.refused(p, s, refuse(CommandBusy, "the conversation has a turn under way"))
-	} else if err != nil {
+	if ours, err := n.e.books.Turns.Claim(ctx, conversation.ID, p.kick); err != nil {
 		return s, 0, err
+	} else if !ours {
+		return n.refused(p, s, refuse(CommandBusy, "the conversation has a turn under way"))
 	}
 	t, refusal, err := n.validate(ctx, p, s, c)
 	if err != nil || refusal != nil {

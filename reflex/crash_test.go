@@ -181,7 +181,7 @@ func (w *world) arrived() bool {
 
 // books reads what is kept, whatever became of the process.
 func (w *world) books() reflex.Books {
-	return reflex.NewBooks(w.store.(store.Records), "default", func(context.Context, uuid.UUID) (bool, error) { return true, nil }, nil)
+	return reflex.NewBooks(w.store.(store.Records), "default", alive, nil)
 }
 
 // play plays the scenario with a fault at the n-th call of the first process, and recovers.

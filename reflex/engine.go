@@ -62,6 +62,7 @@ type Config struct {
 type Engine struct {
 	config   Config
 	books    Books
+	life     func(ctx context.Context, kick uuid.UUID) (PassLife, error)
 	bus      *Bus
 	channels map[string]Channel
 	agents   map[string]Agent
@@ -91,7 +92,8 @@ func New(c Config) (*Engine, error) {
 		config: c, bus: c.Bus, channels: map[string]Channel{}, agents: map[string]Agent{},
 		passes: map[uuid.UUID]*pass{}, awake: map[string]uuid.UUID{}, queued: map[string]MessageSignal{}, waiters: map[string]chan Batch{},
 	}
-	e.books = c.Books.or(NewBooks(c.Records, c.Tenant, passAlive(c.Store, c.Tenant), c.Now))
+	e.life = lifeIn(c.Store, c.Tenant, c.Now)
+	e.books = c.Books.or(NewBooks(c.Records, c.Tenant, e.life, c.Now))
 	if err := e.connect(); err != nil {
 		return nil, err
 	}
@@ -296,20 +298,19 @@ func (e *Engine) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	alive := passAlive(e.config.Store, e.config.Tenant)
 	var errs []error
 	for _, b := range open {
 		switch {
 		case b.Status == BatchResuming:
-			running, err := alive(ctx, b.Resumer)
-			if err == nil && !running {
+			life, err := e.life(ctx, b.Resumer)
+			if err == nil && !life.alive() {
 				err = e.books.Batches.Release(ctx, b.ID, b.Resumer)
 			}
 			errs = append(errs, err)
 		case b.Status != BatchPending:
 		case b.Mode == Live && !e.waits(b.ID):
-			running, err := alive(ctx, b.Kick)
-			if err == nil && !running {
+			life, err := e.life(ctx, b.Kick)
+			if err == nil && !life.alive() {
 				err = e.expire(ctx, b.ID)
 			}
 			errs = append(errs, err)

@@ -169,6 +169,14 @@ func (e *Engine) start(ctx context.Context, signal Signal) (*graph.Run[State], O
 		return nil, Outcome{}, none, fmt.Errorf("%w: %s", ErrBusy, asked.Surface)
 	}
 	release := func() { e.free(asked.Surface, kick) }
+	ours, err := e.books.Surfaces.Claim(ctx, asked.Surface, kick)
+	if err == nil && !ours {
+		err = fmt.Errorf("%w: %s", ErrBusy, asked.Surface)
+	}
+	if err != nil {
+		release()
+		return nil, Outcome{}, none, err
+	}
 	run, err := e.runner.Start(ctx, graph.StartParams[State]{
 		Tenant: e.config.Tenant, Session: idOf("surface", e.config.Tenant, asked.Surface), Run: kick,
 		Input: &State{Signal: envelope, Kind: envelope.Kind, Asked: asked},
@@ -178,7 +186,7 @@ func (e *Engine) start(ctx context.Context, signal Signal) (*graph.Run[State], O
 		if errors.Is(err, store.ErrBusy) {
 			err = fmt.Errorf("%w: %s: %w", ErrBusy, asked.Surface, err)
 		}
-		return nil, Outcome{}, none, err
+		return nil, Outcome{}, none, errors.Join(err, e.books.Surfaces.Release(context.WithoutCancel(ctx), asked.Surface, kick))
 	}
 	return run, Outcome{}, release, nil
 }
@@ -202,7 +210,8 @@ func plain(signal Signal) (Signal, error) {
 	return signal, nil
 }
 
-// take makes a surface one with a pass, in this process; the store says so for the others.
+// take makes a surface one with a pass in this process, which its books say for all of them. It keeps
+// the next kick out until reflex_asleep was said, and knows what may be queued here.
 func (e *Engine) take(surface string, kick uuid.UUID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -415,18 +415,32 @@ func TestAMoveInPlaceTakesUpAProject(t *testing.T) {
 	require.ErrorIs(t, err, reflex.ErrNothingMoved)
 }
 
-func TestTheSurfaceThatAPassLandedOnIsBusyToo(t *testing.T) {
+func TestTheSurfaceThatAPassLandedOnIsBusyTooInEveryProcess(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	private := dm("lobby", "ada")
-	b.clerk.then(schemes(reflex.PrivateHandoffDecision{Brief: "b", Hint: "h"}), func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
-		_, err := b.say(private, "me too")
-		require.ErrorIs(t, err, reflex.ErrBusy)
-		return reflex.RunResult{}, nil
-	}, replies("ok"))
-	b.said(group("lobby", "team", "ada"), "go")
-	require.Equal(t, "ok", b.said(private, "now").Text())
-	require.Contains(t, promptOf(b.clerk.last()), "me too")
+	other := b.other()
+	for name, tt := range map[string]struct {
+		leaves turn
+		lands  reflex.Address
+	}{
+		"direct messages": {schemes(reflex.PrivateHandoffDecision{Brief: "b", Hint: "h"}), dm("lobby", "ada")},
+		"a new thread": {moves(reflex.RelocateRequest{Channel: "desk", Hint: "h", Resume: true}),
+			reflex.Address{Channel: "desk", Type: reflex.Group, Chat: "home", User: "ada.l", Thread: "t1", Shared: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.clerk.then(tt.leaves, func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
+				for _, process := range []*bundle{b, other} {
+					_, err := process.say(tt.lands, "me too")
+					require.ErrorIs(t, err, reflex.ErrBusy)
+				}
+				return reflex.RunResult{}, nil
+			}, replies("ok"))
+			b.said(group("lobby", "team", "ada"), "go")
+			other.clerk.then(replies("ok"))
+			require.Equal(t, "ok", other.said(tt.lands, "now").Text())
+			require.Contains(t, promptOf(other.clerk.last()), "me too")
+		})
+	}
 }
 
 func TestAMoveInPlaceInAGroupOwnsNothing(t *testing.T) {

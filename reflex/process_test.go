@@ -19,9 +19,7 @@ import (
 func TestTwoProcessesExcludeEachOtherOnASurface(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	other := newBundle(t)
-	other.store, other.config.Store = b.store, b.store
-	other.open()
+	other := b.other()
 	at := thread("lobby", "t", "ada")
 	b.clerk.then(func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
 		_, err := other.say(at, "and I")

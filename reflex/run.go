@@ -129,8 +129,10 @@ func (e *Engine) beginTurn(ctx context.Context, p *pass, s *State, a Agent, mode
 	if err != nil {
 		return nil, err
 	}
-	if err := e.books.Turns.Take(ctx, conversation.ID, p.kick); err != nil {
+	if ours, err := e.books.Turns.Claim(ctx, conversation.ID, p.kick); err != nil {
 		return nil, err
+	} else if !ours {
+		return nil, fmt.Errorf("%w: conversation %s", ErrTurnActive, conversation.ID)
 	}
 	s.Step++
 	s.Decision = &Decision{Agent: a.ID(), Model: model, Effort: s.Decision.Effort, Brief: s.Decision.Brief, Hint: s.Decision.Hint}

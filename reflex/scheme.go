@@ -116,18 +116,24 @@ func (n *privateHandoff) land(ctx context.Context, p *pass, s State, c Channel, 
 	if current != nil && current.Kind != Native {
 		s.Announce = &announced{At: spotOf(*current), Moved: Moved{Action: "scheme", Agent: a.ID(), Destination: at}}
 	}
-	n.e.hold(p, t.Surface())
+	if err := n.e.hold(ctx, p, t.Surface()); err != nil {
+		return s, false, err
+	}
 	s.Target, s.Thread, s.Private, s.RunName = Place{Address: at, Mode: Main}, t.ID, nil, "summon"
 	s.Decision = &Decision{Agent: a.ID(), Model: model, Brief: d.Brief, Hint: d.Hint}
 	return s, true, nil
 }
 
-// hold keeps a surface that a pass landed on from being kicked in this process while the pass goes
-// on there, if nobody has it.
-func (e *Engine) hold(p *pass, surface string) {
+// hold keeps a surface that a pass landed on from being kicked while the pass goes on there, unless
+// another pass has it: that one was there before, and conversations have one turn at a time.
+func (e *Engine) hold(ctx context.Context, p *pass, surface string) error {
+	if _, err := e.books.Surfaces.Claim(ctx, surface, p.kick); err != nil {
+		return err
+	}
 	if e.take(surface, p.kick) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.held = append(p.held, surface)
 	}
+	return nil
 }

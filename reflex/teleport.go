@@ -94,7 +94,9 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 		if j.to, err = n.e.books.Threads.Ensure(ctx, threadAt(at)); err != nil {
 			return s, err
 		}
-		n.e.hold(j.p, j.to.Surface())
+		if err := n.e.hold(ctx, j.p, j.to.Surface()); err != nil {
+			return s, err
+		}
 	}
 	source, err := n.e.books.Conversations.Ensure(ctx, j.from.ID, j.agent.ID(), "")
 	if err != nil {
