@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
@@ -196,100 +195,6 @@ func TestABatchExpires(t *testing.T) {
 	})
 }
 
-// live begins a pass whose run waits for answers, and returns the batches that it asked.
-func live(t *testing.T, b *bundle, at reflex.Address, n int) (batches []reflex.Batch, done chan reflex.Outcome) {
-	t.Helper()
-	done = make(chan reflex.Outcome, 1)
-	_, err := b.engine.KickAsync(t.Context(), reflex.MessageSignal{Address: at, Messages: []reflex.Inbound{inbound(at.User, "go")}},
-		func(o reflex.Outcome, _ error) { done <- o })
-	require.NoError(t, err)
-	for e := range b.sub.Events(t.Context()) {
-		if asked, ok := e.Data.(reflex.BatchAsked); ok {
-			if batches = append(batches, b.batch(asked.Batch)); len(batches) == n {
-				return batches, done
-			}
-		}
-	}
-	return nil, nil
-}
-
-func TestALiveAnswerReachesTheRunAndNeverStartsOne(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	at := dm("lobby", "ada")
-	b.clerk.then(pauses(approval, question))
-	batches, done := live(t, b, at, 1)
-	batch := batches[0]
-	require.True(t, b.engine.Waits(batch.ID))
-	part := reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID, Responder: ada, Answers: map[string]string{batch.Actions[1].ID: "red"}}}
-	o, err := b.kick(part)
-	require.NoError(t, err)
-	require.Equal(t, reflex.OutcomeSuspended, o.Kind, "a part does not wake the run")
-	require.True(t, b.engine.Waits(batch.ID))
-	o, err = b.kick(answer(batch, ada)) // the surface is awake, and waits for just this
-	require.NoError(t, err)
-	require.Equal(t, reflex.OutcomeAnswered, o.Kind)
-	require.Equal(t, "pay: approved\nRed or blue?\nred\nWhy?\nanswer 2\n", (<-done).Text())
-	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
-	require.False(t, b.engine.Waits(batch.ID))
-	require.Equal(t, "action_batch_answered run_result run_ended reflex_asleep", kinds(b.heard()))
-	require.Len(t, b.clerk.requests(), 1)
-	_, err = b.kick(answer(batch, ada))
-	require.ErrorIs(t, err, reflex.ErrNotWaiting)
-}
-
-func TestSeveralLiveBatchesAreAnsweredInAnyOrder(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(func(ctx context.Context, r *reflex.RunRequest, yield func(reflex.Progress)) (reflex.RunResult, error) {
-		var all sync.WaitGroup
-		for range 2 {
-			all.Go(func() {
-				_, err := r.Suspender.Pause(ctx, []reflex.DeferredCall{approval})
-				require.NoError(t, err)
-			})
-		}
-		all.Wait()
-		return reflex.RunResult{}, nil
-	})
-	batches, done := live(t, b, dm("lobby", "ada"), 2)
-	for i := range batches {
-		_, err := b.kick(answer(batches[len(batches)-1-i], ada))
-		require.NoError(t, err)
-	}
-	require.Equal(t, reflex.OutcomeResult, (<-done).Kind)
-}
-
-func TestALiveBatchEndsWithItsRun(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(pauses(approval))
-	batches, done := live(t, b, dm("lobby", "ada"), 1)
-	require.NoError(t, b.engine.Cancel(t.Context(), batches[0].Kick))
-	<-done
-	require.Equal(t, reflex.BatchExpired, b.batch(batches[0].ID).Status)
-	require.False(t, b.engine.Waits(batches[0].ID))
-	_, err := b.kick(answer(batches[0], ada))
-	require.ErrorIs(t, err, reflex.ErrNotWaiting)
-}
-
-func TestTheModeOfABatchDecidesAndNotWhoWaits(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(pauses(approval))
-	batches, done := live(t, b, dm("lobby", "ada"), 1)
-	other := b.other() // a process in which nobody waits
-	_, err := other.kick(answer(batches[0], ada))
-	require.ErrorIs(t, err, reflex.ErrNotWaiting)
-	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status)
-	require.NoError(t, other.engine.Recover(t.Context()))
-	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status, "its pass is alive in the other process")
-	_, err = b.kick(answer(batches[0], ada))
-	require.NoError(t, err)
-	<-done
-	require.Empty(t, other.clerk.requests())
-}
-
 func TestCallsThatNobodyCouldAnswerFailTheRun(t *testing.T) {
 	t.Parallel()
 	four := reflex.DeferredCall{ID: "q", Kind: reflex.QuestionCall, Questions: []reflex.QuestionText{{Text: "?", Choices: []string{"a", "b", "c", "d"}}}}
@@ -337,24 +242,4 @@ func TestABatchWhoseConversationIsGoneIsOrphaned(t *testing.T) {
 	_, err := b.kick(answer(batch, ada))
 	require.ErrorIs(t, err, reflex.ErrBatchOrphaned)
 	require.Len(t, b.clerk.requests(), 1)
-}
-
-func TestAnAnswerGivenTheMomentItIsAskedReachesTheRun(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(pauses(approval))
-	b.engine.Bus().Tap(func(e reflex.Event) {
-		asked, ok := e.Data.(reflex.BatchAsked)
-		if !ok {
-			return
-		}
-		o, err := b.kick(answer(b.batch(asked.Batch), ada))
-		assert.NoError(t, err)
-		assert.Equal(t, reflex.OutcomeAnswered, o.Kind)
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	o, err := b.engine.Say(ctx, dm("lobby", "ada"), inbound("ada", "pay"))
-	require.NoError(t, err)
-	require.Equal(t, "pay: approved\n", o.Text())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/store"
 )
@@ -51,6 +52,10 @@ type Config struct {
 	CatalogueTimeout time.Duration
 	// Now tells the time. Default: time.Now.
 	Now func() time.Time
+	// Signals let the processes on one store know at once what they would find out by looking: that a
+	// pass is cancelled, or that a live batch has its answers. A bus of package event that spans
+	// processes is one. Default: they look, for cancels with every heartbeat, for answers every second.
+	Signals event.Signaler
 	// Observer, Logger, Lease and Heartbeat are as in graph.RunnerOptions.
 	Observer         graph.Observer
 	Logger           *slog.Logger
@@ -71,15 +76,14 @@ type Engine struct {
 	drawing  sync.WaitGroup
 	drawers  []*Subscription
 
-	live sync.Mutex // held while an answer to a live batch is stored
-
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	passes  map[uuid.UUID]*pass
 	awake   map[string]uuid.UUID     // passes by the surface they were asked on, of this process
 	queued  map[string]MessageSignal // by surface: what its next pass is for
-	waiters map[string]chan Batch
-	kicks   sync.WaitGroup // those that nobody waits for
+	waiters map[string]chan Batch    // runs of this process, by the live batch that they wait for
+	looking chan struct{}            // closed when none waits any more; nil if none does
+	kicks   sync.WaitGroup           // those that nobody waits for
 }
 
 // New makes an engine. It reports everything that is wrong with the configuration at once.
@@ -100,7 +104,12 @@ func New(c Config) (*Engine, error) {
 	if e.graph, err = newGraph(e); err != nil {
 		return nil, err
 	}
+	var bus event.Bus
+	if c.Signals != nil {
+		bus = signalled{event.NewMemory(nil), c.Signals}
+	}
 	e.runner, err = graph.NewRunner(e.graph, c.Store, &graph.RunnerOptions[State]{
+		Bus:      bus,
 		Observer: graph.ObserverFunc(e.observe), Logger: c.Logger, Lease: c.Lease, Heartbeat: c.Heartbeat,
 		MaxSteps: 16 + 4*c.MaxMoves,
 	})
@@ -109,6 +118,12 @@ func New(c Config) (*Engine, error) {
 	}
 	e.draw()
 	return e, nil
+}
+
+// signalled is a bus for the runs of this process whose signals are for all of them.
+type signalled struct {
+	event.Bus
+	event.Signaler
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -307,14 +322,13 @@ func (e *Engine) Recover(ctx context.Context) error {
 				err = e.books.Batches.Release(ctx, b.ID, b.Resumer)
 			}
 			errs = append(errs, err)
-		case b.Status != BatchPending:
 		case b.Mode == Live && !e.waits(b.ID):
 			life, err := e.life(ctx, b.Kick)
 			if err == nil && !life.alive() {
 				err = e.expire(ctx, b.ID)
 			}
 			errs = append(errs, err)
-		case b.expiredAt(e.config.Now()):
+		case b.Status == BatchPending && b.expiredAt(e.config.Now()):
 			errs = append(errs, e.expire(ctx, b.ID))
 		}
 	}

@@ -351,7 +351,7 @@ func (e *Engine) askedBatch(ctx context.Context, s BatchSignal) (Spot, *Outcome,
 		return Spot{}, nil, fmt.Errorf("%w: %s on batch %s", ErrNotAllowed, s.Responder.ID, b.ID)
 	}
 	if b.Mode == Live {
-		outcome, err := e.answerLive(ctx, s.BatchAnswer)
+		outcome, err := e.answerLive(ctx, b, s.BatchAnswer)
 		return Spot{}, outcome, err
 	}
 	switch {
@@ -361,41 +361,4 @@ func (e *Engine) askedBatch(ctx context.Context, s BatchSignal) (Spot, *Outcome,
 		return Spot{}, nil, errors.Join(fmt.Errorf("%w: %s", ErrExpired, b.ID), e.expire(ctx, b.ID))
 	}
 	return Spot{Channel: b.Source.Address.Channel, Surface: b.Surface, Thread: b.Thread, Address: b.Source.Address}, nil, nil
-}
-
-// waits reports whether a run of this process waits for a batch.
-func (e *Engine) waits(batch string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.waiters[batch] != nil
-}
-
-// answerLive hands an answer to the run that waits for it, once all is answered. One answer at a
-// time: so none is told that nobody waits while another one is being stored.
-func (e *Engine) answerLive(ctx context.Context, a BatchAnswer) (*Outcome, error) {
-	e.live.Lock()
-	defer e.live.Unlock()
-	if !e.waits(a.Batch) {
-		return nil, fmt.Errorf("%w %s", ErrNotWaiting, a.Batch)
-	}
-	b, err := e.books.Batches.Answer(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	if b.Status != BatchResolved {
-		return &Outcome{Kind: OutcomeSuspended, Kick: b.Kick, Target: b.Target, Batch: b.ID, Requests: b.Calls}, nil
-	}
-	if waiter := e.unwait(b.ID); waiter != nil {
-		waiter <- b
-	}
-	return &Outcome{Kind: OutcomeAnswered, Kick: b.Kick, Target: b.Target, Batch: b.ID}, nil
-}
-
-// unwait takes the waiter of a batch out of the registry; nil if there is none.
-func (e *Engine) unwait(batch string) chan Batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	waiter := e.waiters[batch]
-	delete(e.waiters, batch)
-	return waiter
 }

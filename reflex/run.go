@@ -187,14 +187,14 @@ func (e *Engine) supersede(ctx context.Context, t *turnOf) error {
 	return e.expireAll(ctx, t, func(b Batch) bool { return b.Kick != t.p.kick })
 }
 
-// expireAll ends those of the conversation's pending batches that are to end, and says so.
+// expireAll ends those of the conversation's open batches that are to end, and says so.
 func (e *Engine) expireAll(ctx context.Context, t *turnOf, which func(Batch) bool) error {
 	open, err := e.books.Batches.Open(ctx, t.conversation.ID)
 	if err != nil {
 		return err
 	}
 	for _, b := range open {
-		if b.Status != BatchPending || !which(b) {
+		if !which(b) {
 			continue
 		}
 		b, expired, err := e.books.Batches.Expire(ctx, b.ID)

@@ -95,10 +95,7 @@ func (u *suspender) Pause(ctx context.Context, calls []DeferredCall) (DeferredRe
 		return nil, err
 	}
 	e := u.t.e
-	waiter := make(chan Batch, 1)
-	e.mu.Lock()
-	e.waiters[b.ID] = waiter
-	e.mu.Unlock()
+	waiter := e.await(b.ID)
 	u.ask(b)
 	var expired <-chan time.Time
 	if !b.ExpiresAt.IsZero() {
@@ -106,11 +103,20 @@ func (u *suspender) Pause(ctx context.Context, calls []DeferredCall) (DeferredRe
 		defer timer.Stop()
 		expired = timer.C
 	}
-	select {
-	case b = <-waiter:
-	case <-ctx.Done():
-		return nil, u.giveUp(ctx, b.ID, context.Cause(ctx))
-	case <-expired:
+	for waits := true; waits; {
+		select {
+		case b = <-waiter:
+			waits = false
+		case <-ctx.Done():
+			return nil, u.giveUp(ctx, b.ID, context.Cause(ctx))
+		case <-expired:
+			expired = nil // the waiter gets the batch now; an answer that another process stored in time counts
+			if err := e.deliver(ctx, b.ID); err != nil {
+				return nil, u.giveUp(ctx, b.ID, err)
+			}
+		}
+	}
+	if b.Status != BatchResolved {
 		return nil, u.giveUp(ctx, b.ID, fmt.Errorf("%w: %s", ErrExpired, b.ID))
 	}
 	responder := Profile{}
