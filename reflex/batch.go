@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -445,7 +444,7 @@ func (b *batchBook) Open(ctx context.Context, conversation string) ([]Batch, err
 			q.After = openKey(batch)
 		}
 		if len(ids) == 0 {
-			slices.SortFunc(open, func(x, y Batch) int { return strings.Compare(x.ID, y.ID) }) // ids are ordered by time
+			slices.SortStableFunc(open, func(x, y Batch) int { return x.CreatedAt.Compare(y.CreatedAt) })
 			return open, nil
 		}
 	}

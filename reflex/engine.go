@@ -52,6 +52,9 @@ type Config struct {
 	CatalogueTimeout time.Duration
 	// Now tells the time. Default: time.Now.
 	Now func() time.Time
+	// NewID makes the ids of passes and batches, each another one. Default: those of uuid.NewV7,
+	// which are in the order of time.
+	NewID func() uuid.UUID
 	// Signals let the processes on one store know at once what they would find out by looking: that a
 	// pass is cancelled, or that a live batch has its answers. A bus of package event that spans
 	// processes is one. Default: they look, for cancels with every heartbeat, for answers every second.
@@ -173,6 +176,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = func() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -164,7 +164,7 @@ func (e *Engine) start(ctx context.Context, signal Signal) (*graph.Run[State], O
 	if err != nil {
 		return nil, Outcome{}, none, err
 	}
-	kick := uuid.Must(uuid.NewV7())
+	kick := e.config.NewID()
 	if !e.take(asked.Surface, kick) {
 		return nil, Outcome{}, none, fmt.Errorf("%w: %s", ErrBusy, asked.Surface)
 	}

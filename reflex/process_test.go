@@ -2,6 +2,8 @@ package reflex_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"testing"
@@ -150,6 +152,27 @@ func TestAnEngineSaysAllThatIsWrongWithItsConfiguration(t *testing.T) {
 	}
 	_, err = reflex.New(reflex.Config{Store: struct{ *graphtest.Faulty }{nil}, Channels: []reflex.Channel{newChat("a")}, Agents: []reflex.Agent{newFake("x")}})
 	require.NoError(t, err, "a store that has records by a wrapper")
+}
+
+func TestWithAClockAndIDsOfItsOwnAnEngineDoesTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	play := func() string {
+		ids, at := byte(0), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		b := newBundle(t, func(c *reflex.Config) {
+			c.Now = func() time.Time { return at }
+			c.NewID = func() uuid.UUID { ids++; return uuid.UUID{15: ids} }
+		})
+		b.lobby.fail = errors.New("no screen") // drawing takes its time
+		b.clerk.then(summons("coder"))
+		b.coder.then(suspends(approval, question))
+		o := b.said(dm("lobby", "ada"), "pay")
+		require.Equal(t, uuid.UUID{15: 1}, o.Kick)
+		require.Equal(t, uuid.UUID{15: 2}.String(), o.Batch)
+		told, err := json.Marshal([]any{b.heard(), b.rows(dm("lobby", "ada")), b.batch(o.Batch)})
+		require.NoError(t, err)
+		return string(told)
+	}
+	require.Equal(t, play(), play())
 }
 
 // uncontrolled is an agent whose turns it does not steer.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // suspender takes what one turn defers: it tells a move from what people are asked by the kind of
@@ -72,7 +70,7 @@ func (u *suspender) create(ctx context.Context, calls []DeferredCall, mode Respo
 	}
 	t := u.t
 	b := Batch{
-		ID: uuid.Must(uuid.NewV7()).String(), Conversation: t.conversation.ID, Thread: t.thread.ID, Agent: t.agent.ID(),
+		ID: t.e.config.NewID().String(), Conversation: t.conversation.ID, Thread: t.thread.ID, Agent: t.agent.ID(),
 		Mode: mode, RunName: t.name, Status: BatchPending, Source: u.state.Source, Target: u.state.Target,
 		Surface: t.p.asked.Surface, Decision: u.state.Decision, Asker: u.state.Profile, Calls: calls, Kick: t.p.kick,
 	}
