@@ -1,6 +1,7 @@
 package reflex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,12 @@ type Config struct {
 	MaxBrief int
 	// BatchLife is how long a batch can be answered. Default: for ever.
 	BatchLife time.Duration
+	// DrawTimeout is how long a channel may take to draw an event. Default: 30 s.
+	DrawTimeout time.Duration
+	// DrawWait is how long a pass stays awake at its end until all that it said is drawn, so that
+	// whoever waits for it finds it there. A channel that takes longer goes on by itself. Default: it
+	// does not wait.
+	DrawWait time.Duration
 	// CatalogueTimeout is how long a command waits for the list of commands. Default: 10 s.
 	CatalogueTimeout time.Duration
 	// Now tells the time. Default: time.Now.
@@ -76,11 +83,9 @@ type Engine struct {
 	agents   map[string]Agent
 	graph    *graph.Graph[State]
 	runner   *graph.Runner[State]
-	drawing  sync.WaitGroup
-	drawers  []*Subscription
+	drawers  []*drawer
 
 	mu      sync.Mutex // guards what follows
-	closed  bool
 	passes  map[uuid.UUID]*pass
 	awake   map[string]uuid.UUID     // passes by the surface they were asked on, of this process
 	queued  map[string]MessageSignal // by surface: what its next pass is for
@@ -119,7 +124,7 @@ func New(c Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.draw()
+	e.drawers = newDrawers(e)
 	return e, nil
 }
 
@@ -144,15 +149,13 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Channels) == 0 || len(c.Agents) == 0 {
 		faults = append(faults, errors.New("reflex: Config needs Channels and Agents"))
 	}
-	if c.MaxMoves < 0 || c.MaxBrief < 0 || c.BatchLife < 0 {
+	if c.MaxMoves < 0 || c.MaxBrief < 0 || min(c.BatchLife, c.CatalogueTimeout, c.DrawTimeout, c.DrawWait) < 0 {
 		faults = append(faults, errors.New("reflex: Config: limits must not be negative"))
 	}
 	if c.OnBusy != "" && c.OnBusy != Refuse && c.OnBusy != FollowUp {
 		faults = append(faults, fmt.Errorf("reflex: Config.OnBusy %q: use Refuse or FollowUp", c.OnBusy))
 	}
-	if c.Tenant == "" {
-		c.Tenant = graph.DefaultTenant
-	}
+	c.Tenant = cmp.Or(c.Tenant, graph.DefaultTenant)
 	if c.Users == nil {
 		c.Users = Directory{}
 	}
@@ -165,15 +168,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Bus == nil {
 		c.Bus = NewBus(0)
 	}
-	if c.MaxMoves == 0 {
-		c.MaxMoves = 8
-	}
-	if c.MaxBrief == 0 {
-		c.MaxBrief = 32 << 10
-	}
-	if c.CatalogueTimeout == 0 {
-		c.CatalogueTimeout = 10 * time.Second
-	}
+	c.MaxMoves = cmp.Or(c.MaxMoves, 8)
+	c.MaxBrief = cmp.Or(c.MaxBrief, 32<<10)
+	c.CatalogueTimeout = cmp.Or(c.CatalogueTimeout, 10*time.Second)
+	c.DrawTimeout = cmp.Or(c.DrawTimeout, 30*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -371,70 +369,18 @@ func (e *Engine) Publish(at Spot, private bool, x Extension) error {
 }
 
 // Shutdown ends the engine: no pass begins any more, and those under way may go on until ctx ends;
-// then they are stopped, to be taken up after the restart.
+// then they are stopped, to be taken up after the restart. What was said is drawn before it returns, for
+// which channels that are slow have [Config.DrawTimeout] more.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	err := e.runner.Shutdown(ctx)
 	e.kicks.Wait()
-	e.mu.Lock()
-	closed := e.closed
-	e.closed = true
-	e.mu.Unlock()
-	if !closed {
-		for _, s := range e.drawers {
-			s.Close()
-		}
+	for _, d := range e.drawers {
+		d.close()
 	}
-	e.drawing.Wait()
-	return err
-}
-
-// drawTimeout bounds what a channel may take to draw one event.
-const drawTimeout = 30 * time.Second
-
-// draw lets each channel that draws hear what happens there, in a goroutine of its own.
-func (e *Engine) draw() {
-	for _, c := range e.config.Channels {
-		r, ok := c.(Renderer)
-		if !ok {
-			continue
-		}
-		sub := e.bus.Subscribe(Filter{Channel: c.ID()})
-		e.drawers = append(e.drawers, sub)
-		e.drawing.Go(func() {
-			for ev := range sub.Events(context.Background()) {
-				e.drawOne(c.ID(), r, ev)
-			}
-		})
-	}
-}
-
-func (e *Engine) drawOne(channel string, r Renderer, ev Event) {
-	if _, ok := ev.Data.(RenderFailed); ok {
-		return // a channel that cannot draw is not told so
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), drawTimeout)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.DrawTimeout)
 	defer cancel()
-	handle, err := render(ctx, r, ev)
-	if err == nil && handle != "" {
-		if row, ok := rowOf(ev.Data); ok {
-			err = e.books.Ledger.MarkPresented(ctx, row, handle)
-		}
+	for _, d := range e.drawers {
+		d.wait(late)
 	}
-	if err != nil {
-		e.config.Logger.ErrorContext(ctx, "channel could not draw", "channel", channel, "event", ev.Data.Kind(), "error", err)
-		e.bus.Publish(Event{
-			Time: e.config.Now(), Kick: ev.Kick, At: ev.At, AskedOn: ev.AskedOn, Private: ev.Private,
-			Data: RenderFailed{Channel: channel, Seq: ev.Seq},
-		})
-	}
-}
-
-// render calls the channel and turns its panic into an error.
-func render(ctx context.Context, r Renderer, ev Event) (handle string, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	return r.Draw(ctx, ev)
+	return err
 }
