@@ -103,7 +103,7 @@ func (e *Engine) commandSpot(s State) Spot { return e.spot(s.Source, s.Thread) }
 // thing that is wrong is the refusal. A receipt of the delivery comes before what the agent offers:
 // what was accepted is answered again.
 func (n *runCommand) validate(ctx context.Context, p *pass, s State, c CommandSignal) (*turnOf, *CommandOutcome, error) {
-	catalogue, err := n.catalogue(ctx, s, c)
+	catalogue, err := n.e.catalogue(ctx, c.Agent, s.Conversation)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,10 +129,7 @@ func (n *runCommand) validate(ctx context.Context, p *pass, s State, c CommandSi
 			return nil, refusal, nil
 		}
 	}
-	if t.dir, err = n.e.config.Workspaces.Open(ctx, t.thread); err != nil {
-		return nil, nil, err
-	}
-	return t, nil, nil
+	return t, nil, n.e.prepare(ctx, t, t.session.profile)
 }
 
 func (c Catalogue) refuses(command Command) *CommandOutcome {
@@ -147,29 +144,6 @@ func (c Catalogue) refuses(command Command) *CommandOutcome {
 		return refuse(CommandUnsupported, "/%s takes no attachments", command.Name)
 	}
 	return nil
-}
-
-// catalogue asks the agent for its commands, for a while.
-func (n *runCommand) catalogue(ctx context.Context, s State, c CommandSignal) (Catalogue, error) {
-	commander, ok := n.e.agents[c.Agent].(Commander)
-	if !ok {
-		return Catalogue{Status: CommandUnavailable}, nil
-	}
-	conversation, err := n.e.books.Conversations.Conversation(ctx, s.Conversation)
-	if err != nil {
-		return Catalogue{}, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, n.e.config.CatalogueTimeout)
-	defer cancel()
-	catalogue, err := commander.Catalogue(bounded, conversation)
-	switch {
-	case ctx.Err() != nil:
-		return catalogue, context.Cause(ctx)
-	case err != nil:
-		n.e.config.Logger.WarnContext(ctx, "commands not listed", "agent", c.Agent, "error", err)
-		return Catalogue{Status: CommandUnavailable}, nil
-	}
-	return catalogue, nil
 }
 
 // available says whether all that the command names is there and as it was when it was given.
@@ -248,6 +222,9 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 	receipt := receiptOf(t.p, t, c)
 	if err := n.e.books.Receipts.Accept(ctx, receipt); err != nil {
 		return commanded{}, err
+	}
+	if a, ok := t.agent.(Invalidator); ok {
+		defer a.InvalidateCatalogue(t.conversation)
 	}
 	if err := n.show(ctx, t, c); err != nil {
 		return commanded{}, err

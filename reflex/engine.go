@@ -39,6 +39,12 @@ type Config struct {
 	// accounts; everybody if that is not known.
 	MayAnswer func(ctx context.Context, b Batch, responder Profile) bool
 
+	// Capabilities returns what a known person brings to the turns of an agent, for example access to
+	// their own accounts: the turn has [RunRequest.Capabilities] then, also one that goes on with
+	// answers of somebody else. It is asked once a turn has its place and before anything is said or
+	// a command is accepted; an error ends the turn there. Default: nothing.
+	Capabilities func(ctx context.Context, person Profile, agent string) ([]string, error)
+
 	// OnBusy says what [Engine.Say] does on a surface that has a pass under way. Default: [Refuse].
 	OnBusy BusyPolicy
 	// Bus carries the events. Default: one of the engine's own.

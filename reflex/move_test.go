@@ -321,28 +321,6 @@ func TestATeleportTakesTheProjectAndItsTree(t *testing.T) {
 	require.ErrorIs(t, err, reflex.ErrUnknownProject)
 }
 
-func TestAWorkspaceIsSavedAfterEveryTurnFailedOrNot(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]error{"done": nil, "failed": context.DeadlineExceeded} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spaces, err := reflex.NewDirectories(t.TempDir(), nil)
-			require.NoError(t, err)
-			b := newBundle(t, func(c *reflex.Config) { c.Workspaces = spaces })
-			b.clerk.then(func(_ context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
-				require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "note"), []byte("kept"), 0o600))
-				return reflex.RunResult{}, end
-			})
-			_, err = b.say(dm("lobby", "ada"), "go")
-			require.ErrorIs(t, err, end)
-			require.NoError(t, spaces.Dismiss(t.Context(), b.clerk.last().Thread))
-			dir, err := spaces.Open(t.Context(), b.clerk.last().Thread)
-			require.NoError(t, err)
-			require.FileExists(t, filepath.Join(dir, "note"))
-		})
-	}
-}
-
 func TestASendToDirectMessagesIsHeardOnlyThere(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

@@ -40,7 +40,9 @@ type ReactAgent struct {
 }
 
 // NewReactAgent returns an agent of the name that the react agent has. Opts may be nil. Give the
-// react agent the [ControlTools] and an [AskTool] for it to hand over, move and ask.
+// react agent the [ControlTools] and an [AskTool] for it to hand over, move and ask. The capabilities
+// of the person whose turn it is are granted beside its own, which its policy must permit
+// (react.PolicyExtensible).
 func NewReactAgent(a *react.Agent, opts *ReactAgentOptions) *ReactAgent {
 	r := &ReactAgent{agent: a}
 	if opts != nil {
@@ -226,6 +228,10 @@ func (l *loop) once(in react.Input) (react.State, []graph.Question, error) {
 	in.Model = react.Optional[*react.ModelConfig]{}
 	if l.r.Model != l.a.opts.Models[0] {
 		in.Model = react.Set(&react.ModelConfig{Override: &react.ModelOverride{Model: l.r.Model}})
+	}
+	in.CapabilityOverride = react.Set[*react.CapabilityOverride](nil)
+	if len(l.r.Capabilities) > 0 {
+		in.CapabilityOverride = react.Set(&react.CapabilityOverride{Strategy: react.OverrideExtend, Capabilities: l.r.Capabilities})
 	}
 	l.round++
 	run, err := l.a.agent.Start(WithSession(l.ctx, l.r.Session), in)

@@ -87,8 +87,12 @@ func (n *runAgent) turn(ctx context.Context, p *pass, s State) (_ State, _ way, 
 			return s, 0, err
 		}
 	}
+	request := t.request(s)
+	if err := n.e.answersAsPrompt(ctx, t, s, request); err != nil {
+		return s, 0, err
+	}
 	r, err := graph.Task(ctx, "run", func(ctx context.Context) (report, error) {
-		return n.e.drive(ctx, t, s.Rows, a.Run(ctx, t.request(s)))
+		return n.e.drive(ctx, t, s.Rows, a.Run(ctx, request))
 	}, &graph.TaskOptions{AtMostOnce: true})
 	if errors.Is(err, graph.ErrOutcomeUnknown) {
 		err = fmt.Errorf("%w: %s in %s: %w", ErrInterrupted, a.ID(), t.thread.ID, err)
@@ -115,6 +119,7 @@ type turnOf struct {
 	step         int
 	name         string
 	dir          string
+	capabilities []string
 	dismissed    bool
 }
 
@@ -148,10 +153,27 @@ func (e *Engine) beginTurn(ctx context.Context, p *pass, s *State, a Agent, mode
 		e: e, p: p, step: s.Step, thread: thread, target: s.Target, profile: s.Profile, agent: a.ID(), conversation: conversation,
 	}
 	t.suspender = &suspender{t: t, state: *s}
-	if t.dir, err = e.config.Workspaces.Open(ctx, thread); err != nil {
+	if err := e.prepare(ctx, t, s.Profile); err != nil {
 		return nil, errors.Join(err, e.endTurn(ctx, t))
 	}
 	return t, nil
+}
+
+// prepare gets what the turn works with: its directory, and what the person has whose turn it is.
+func (e *Engine) prepare(ctx context.Context, t *turnOf, person *Profile) (err error) {
+	if t.dir, err = e.config.Workspaces.Open(ctx, t.thread); err != nil {
+		return err
+	}
+	if t.dir != "" {
+		t.conversation, err = e.books.Conversations.Change(ctx, t.conversation.ID, func(c *Conversation) { c.Dir = t.dir })
+		if err != nil {
+			return err
+		}
+	}
+	if e.config.Capabilities != nil && person != nil && person.User != "" {
+		t.capabilities, err = e.config.Capabilities(ctx, *person, t.agent.ID())
+	}
+	return err
 }
 
 // endTurn saves the turn's workspace, whatever happened, and gives up its place.
@@ -217,7 +239,8 @@ func (e *Engine) orphaned(ctx context.Context, t *turnOf) error {
 func (t *turnOf) request(s State) *RunRequest {
 	r := &RunRequest{
 		Kick: t.p.kick, Run: t.run, Name: t.name, Conversation: t.conversation, Thread: t.thread, Target: s.Target,
-		Model: t.model, Session: t.session, Suspender: t.suspender, Profile: s.Profile, Dir: t.dir, Results: s.Results,
+		Model: t.model, Session: t.session, Suspender: t.suspender, Profile: s.Profile, Capabilities: t.capabilities, Dir: t.dir,
+		Results: s.Results,
 		Mode: func(ctx context.Context) PermissionMode {
 			c, err := t.e.books.Conversations.Conversation(ctx, t.conversation.ID)
 			if err != nil || c.Mode == "" {
@@ -240,6 +263,29 @@ func (t *turnOf) request(s State) *RunRequest {
 		r.Prompt = s.Prompt
 	}
 	return r
+}
+
+// answersAsPrompt makes the results of what was asked the prompt, for an agent that takes no results.
+func (e *Engine) answersAsPrompt(ctx context.Context, t *turnOf, s State, r *RunRequest) error {
+	a, ok := t.agent.(interface{ AnswersAsPrompt() bool })
+	if !ok || len(r.Results) == 0 || !a.AnswersAsPrompt() {
+		return nil
+	}
+	var calls []DeferredCall
+	if s.Batch != "" {
+		b, err := e.books.Batches.Batch(ctx, s.Batch)
+		if err != nil {
+			return err
+		}
+		calls = b.Calls
+	}
+	for id, result := range r.Results {
+		if result.Kind == MoveCall {
+			calls = append(calls, DeferredCall{ID: id, Kind: MoveCall})
+		}
+	}
+	r.Prompt, r.Results = Text(r.Results.Prompt(calls)), nil
+	return nil
 }
 
 // report is what is kept of a run.

@@ -120,8 +120,12 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 			return s, fmt.Errorf("reflex: history not carried: %w", err)
 		}
 	}
+	dir, err := n.relocate(ctx, j, landed)
+	if err != nil {
+		return s, err
+	}
 	_, err = n.e.books.Conversations.Change(ctx, landed.ID, func(c *Conversation) {
-		c.Effort, c.Mode, c.Model = source.Effort, source.Mode, s.Decision.Model
+		c.Effort, c.Mode, c.Model, c.Dir = source.Effort, source.Mode, s.Decision.Model, dir
 		if c.ID != source.ID {
 			c.ForkedFrom = source.ID
 		}
@@ -143,6 +147,19 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 		s.Pending = &Origin{Agent: j.agent.ID(), Conversation: source.ID, Run: source.LastRun, Message: source.LastMessage}
 	}
 	return s, nil
+}
+
+// relocate makes the agent's session one of the workspace where it lands, and returns that.
+func (n *relocate) relocate(ctx context.Context, j *journey, landed Conversation) (string, error) {
+	dir, err := n.e.config.Workspaces.Open(ctx, j.to)
+	a, ok := j.agent.(Relocator)
+	if err != nil || !ok || dir == "" || dir == landed.Dir {
+		return dir, err
+	}
+	if err := a.Relocate(ctx, landed, dir); err != nil {
+		return dir, fmt.Errorf("reflex: session not relocated: %w", err)
+	}
+	return dir, nil
 }
 
 // open asks the channel for a new thread. What is no new one is refused: no chat that exists may
