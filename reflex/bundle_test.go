@@ -261,6 +261,24 @@ var (
 	bob  = reflex.Profile{Channel: "lobby", ID: "bob", Name: "Bob"}
 )
 
+// users are those of a directory that may be replaced.
+type users struct {
+	mu sync.Mutex // guards what follows
+	reflex.Directory
+}
+
+func (u *users) set(d reflex.Directory) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.Directory = d
+}
+
+func (u *users) Profile(ctx context.Context, channel, id string) (reflex.Profile, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.Directory.Profile(ctx, channel, id)
+}
+
 // bundle is an engine with two channels and two agents.
 type bundle struct {
 	testing.TB
@@ -268,6 +286,7 @@ type bundle struct {
 	lobby, desk *chat
 	clerk       *fake
 	coder       *fake
+	users       *users
 	config      reflex.Config
 	engine      *reflex.Engine
 	sub         *reflex.Subscription
@@ -278,10 +297,10 @@ func newBundle(t testing.TB, change ...func(*reflex.Config)) *bundle {
 	b := &bundle{
 		TB: t, store: memory.New(nil),
 		lobby: newChat("lobby", "clerk", "coder"), desk: newChat("desk", "coder", "clerk"),
-		clerk: newFake("clerk"), coder: newFake("coder"),
+		clerk: newFake("clerk"), coder: newFake("coder"), users: &users{Directory: reflex.Directory{ada, desk, bob}},
 	}
 	b.config = reflex.Config{
-		Store: b.store, Users: reflex.Directory{ada, desk, bob}, Logger: slog.New(slog.DiscardHandler), Observer: &coverage,
+		Store: b.store, Users: b.users, Logger: slog.New(slog.DiscardHandler), Observer: &coverage,
 	}
 	for _, c := range change {
 		c(&b.config)

@@ -56,12 +56,17 @@ type people struct {
 	mu    sync.Mutex // guards what follows
 	asked []string
 	err   error
+	do    func()
 }
 
 func (p *people) capabilities(_ context.Context, person reflex.Profile, agent string) ([]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, person.User+" "+agent)
+	if p.do != nil {
+		p.do()
+		return nil, context.Canceled
+	}
 	return []string{person.User + "::calendar"}, p.err
 }
 
