@@ -240,7 +240,7 @@ func (b *batchBook) change(ctx context.Context, id string, change func(*Batch) e
 		// The lists have a record for each batch, which is written once and then removed.
 		writes := []store.RecordWrite{put(batchKind, id, version, batch)}
 		if batch.over() && !before.over() {
-			writes = append(writes, store.RecordWrite{Kind: openKind, Key: openKey(batch), Version: 1, Delete: true})
+			writes = append(writes, store.RecordWrite{Kind: openKind, Key: openKey(batch), Version: 1, Delete: true}, aged(batchKind, id, batch.UpdatedAt))
 		}
 		if was, is := before.undelivered(), batch.undelivered(); is && !was {
 			writes = append(writes, put(answeredKind, id, 0, id))
@@ -440,8 +440,10 @@ func (b *batchBook) Open(ctx context.Context, conversation string) ([]Batch, err
 			if err != nil {
 				return nil, err
 			}
-			open = append(open, batch)
 			q.After = openKey(batch)
+			if !batch.over() { // it was open when the list was made
+				open = append(open, batch)
+			}
 		}
 		if len(ids) == 0 {
 			slices.SortStableFunc(open, func(x, y Batch) int { return x.CreatedAt.Compare(y.CreatedAt) })

@@ -94,7 +94,8 @@ func (b *receiptBook) Accept(ctx context.Context, r Receipt) error {
 		return fmt.Errorf("%w: a command needs a delivery id", ErrInvalidSignal)
 	}
 	r.At = b.now()
-	return b.write(ctx, put(receiptKind, rowPrefix(r.Surface)+r.Delivery, 0, r))
+	key := rowPrefix(r.Surface) + r.Delivery
+	return b.write(ctx, put(receiptKind, key, 0, r), aged(receiptKind, key, r.At))
 }
 
 func (b *receiptBook) Settle(ctx context.Context, surface, delivery string, o CommandOutcome) error {

@@ -25,7 +25,7 @@ func (e *Engine) Receive(ctx context.Context, at Address, in Inbound) (Row, erro
 	if err != nil {
 		return Row{}, err
 	}
-	r := Row{ID: RowID{Surface: t.Surface()}, Kind: InboundRow, Thread: t.ID, Author: author, Segments: in.Segments, Handle: in.Delivery}
+	r := Row{ID: RowID{Surface: t.Surface()}, Kind: InboundRow, Thread: t.ID, Author: author, Segments: in.Segments, Handle: in.Delivery, At: in.At}
 	if in.Delivery != "" {
 		r.Delivery = "in:" + in.Delivery
 	}

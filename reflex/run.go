@@ -161,6 +161,13 @@ func (e *Engine) beginTurn(ctx context.Context, p *pass, s *State, a Agent, mode
 
 // prepare gets what the turn works with: its directory, and what the person has whose turn it is.
 func (e *Engine) prepare(ctx context.Context, t *turnOf, person *Profile) (err error) {
+	t.thread, err = e.books.Threads.Change(ctx, t.thread.ID, func(th *Thread) error {
+		th.use(t.conversation.ID, e.config.Now())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	if t.dir, err = e.config.Workspaces.Open(ctx, t.thread); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package reflex
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -29,6 +30,8 @@ type Inbound struct {
 	Segments []Segment `json:"segments"`
 	// Delivery is the platform's id of the message, which is stored once.
 	Delivery string `json:"delivery,omitempty"`
+	// At is when it was said. Default: now.
+	At time.Time `json:"at,omitzero"`
 }
 
 // BatchSignal brings answers to a batch. One without answers goes on with a batch that is

@@ -136,6 +136,7 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 	if j.to.ID != j.from.ID {
 		if j.to, err = n.e.books.Threads.Change(ctx, j.to.ID, func(t *Thread) error {
 			t.Agent = j.agent.ID()
+			t.use(landed.ID, n.e.config.Now())
 			return nil
 		}); err != nil {
 			return s, err
