@@ -44,7 +44,7 @@ var (
 	ErrNotPrivate = errors.New("reflex: the place is not private")
 	// ErrNothingMoved: the destination made no new thread.
 	ErrNothingMoved = errors.New("reflex: nothing moved")
-	// ErrUnknownProject: there is no such project.
+	// ErrUnknownProject: there is no such project, or it does not have the ref.
 	ErrUnknownProject = errors.New("reflex: unknown project")
 	// ErrForkUnsupported: the agent cannot carry its session to another thread.
 	ErrForkUnsupported = errors.New("reflex: the agent cannot fork its session")

@@ -316,9 +316,13 @@ func TestATeleportTakesTheProjectAndItsTree(t *testing.T) {
 	b.clerk.then(moves(reflex.RelocateRequest{Channel: "desk", Hint: "h", Project: "none"}))
 	_, err = b.say(dm("lobby", "bob"), "go")
 	require.Error(t, err)
-	b.clerk.then(moves(reflex.RelocateRequest{Hint: "h", Project: "none"}))
-	_, err = b.say(dm("lobby", "ada"), "go")
-	require.ErrorIs(t, err, reflex.ErrUnknownProject)
+	for _, r := range []reflex.RelocateRequest{{Project: "none"}, {Project: "site", Ref: "v2"}, {Ref: "v2"}} {
+		opened := len(b.lobby.opened)
+		b.clerk.then(moves(r))
+		_, err = b.say(dm("lobby", "ada"), "go")
+		require.ErrorIs(t, err, reflex.ErrUnknownProject)
+		require.Len(t, b.lobby.opened, opened, "nothing is opened for it")
+	}
 }
 
 func TestASendToDirectMessagesIsHeardOnlyThere(t *testing.T) {

@@ -286,14 +286,17 @@ func (e *Engine) preflight(ctx context.Context, r RelocateRequest, from Place, a
 		}
 	}
 	if r.Project == "" {
+		if r.Ref != "" {
+			return fmt.Errorf("%w: a ref is one of a project, which is not named", ErrUnknownProject)
+		}
 		if r.InPlace {
 			return fmt.Errorf("%w: neither a new thread nor a project", ErrNothingMoved)
 		}
 		return nil
 	}
-	known, err := e.config.Workspaces.Knows(ctx, r.Project)
+	known, err := e.config.Workspaces.Knows(ctx, r.Project, r.Ref)
 	if err == nil && !known {
-		err = fmt.Errorf("%w %q", ErrUnknownProject, r.Project)
+		err = fmt.Errorf("%w %q at %q", ErrUnknownProject, r.Project, r.Ref)
 	}
 	return err
 }
