@@ -2,6 +2,8 @@ package reflex_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
+	"github.com/everstep-go/everstep/store/memory"
 )
 
 func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testing.T) {
@@ -93,7 +96,64 @@ func TestAnAnswerThatIsNotOneToTheBatchStoresNothing(t *testing.T) {
 	}
 }
 
+// Invariant 10.
 func TestABatchIsResumedAtMostOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("of many that claim it one has it", func(t *testing.T) {
+		t.Parallel()
+		books := reflex.NewBooks(memory.New(nil), "t", alive, nil)
+		require.NoError(t, books.Batches.Create(t.Context(), reflex.Batch{ID: "b", Mode: reflex.Resume, Status: reflex.BatchResolved}))
+		var all sync.WaitGroup
+		won := make(chan uuid.UUID, 16)
+		for range cap(won) {
+			all.Go(func() {
+				kick := uuid.New()
+				if _, ours, err := books.Batches.Claim(t.Context(), "b", kick); err != nil {
+					t.Error(err)
+				} else if ours {
+					won <- kick
+				}
+			})
+		}
+		all.Wait()
+		require.Len(t, won, 1)
+		kick := <-won
+		require.NoError(t, books.Batches.Complete(t.Context(), "b", uuid.New()), "which does nothing")
+		b, err := books.Batches.Batch(t.Context(), "b")
+		require.NoError(t, err)
+		require.Equal(t, reflex.BatchResuming, b.Status)
+		require.NoError(t, books.Batches.Complete(t.Context(), "b", kick))
+		_, ours, err := books.Batches.Claim(t.Context(), "b", kick)
+		require.NoError(t, err)
+		require.False(t, ours, "it is completed")
+	})
+	t.Run("of many answers at once one resumes the run", func(t *testing.T) {
+		t.Parallel()
+		b := newBundle(t)
+		b.clerk.then(suspends(approval), replies("ok"))
+		batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+		processes := []*bundle{b, b.other(), b.other()}
+		var all sync.WaitGroup
+		for i := range 12 {
+			all.Go(func() {
+				_, err := processes[i%3].kick(answer(batch, ada))
+				if err != nil && !errors.Is(err, reflex.ErrBusy) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		runs := -1 // the one that asked
+		for _, p := range processes {
+			runs += len(p.clerk.requests())
+		}
+		require.Equal(t, 1, runs)
+		require.Equal(t, reflex.BatchCompleted, b.batch(batch.ID).Status)
+		require.Equal(t, 1, b.batch(batch.ID).Attempts)
+	})
+}
+
+func TestABatchOfAPassThatIsOverIsResumedByAnother(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	b.clerk.then(suspends(approval), replies("ok"))
@@ -101,28 +161,51 @@ func TestABatchIsResumedAtMostOnce(t *testing.T) {
 	batches := b.engine.Books().Batches
 	_, err := batches.Answer(t.Context(), answer(batch, ada).BatchAnswer)
 	require.NoError(t, err)
-	var all sync.WaitGroup
-	won := make(chan uuid.UUID, 8)
-	for range 8 {
-		all.Go(func() {
-			// A pass that has not ended: that of the suspended run has, so it may not hold on.
-			kick := uuid.New()
-			if _, ours, err := batches.Claim(t.Context(), batch.ID, kick); err == nil && ours {
-				won <- kick
-			}
-		})
-	}
-	all.Wait()
-	require.GreaterOrEqual(t, len(won), 1)
-	resumed := b.batch(batch.ID)
-	require.Equal(t, reflex.BatchResuming, resumed.Status)
-	// The passes of these claims do not exist, so the batch is an orphan and goes back.
+	_, ours, err := batches.Claim(t.Context(), batch.ID, uuid.New())
+	require.NoError(t, err)
+	require.True(t, ours)
+	require.Equal(t, reflex.BatchResuming, b.batch(batch.ID).Status)
+	// The pass of the claim does not exist, so the batch is an orphan and goes back.
 	require.NoError(t, b.engine.Recover(t.Context()))
 	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
 	o, err := b.kick(reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID}})
 	require.NoError(t, err)
 	require.Equal(t, "ok", o.Text(), "the batch's id alone goes on with what was answered")
 	require.Len(t, b.clerk.requests(), 2)
+}
+
+func TestABatchHasAllThatIsNeededToGoOn(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(summons("coder"))
+	described := approval
+	described.Description, described.Arguments, described.Metadata = "To the baker", json.RawMessage(`{"to":"baker"}`), json.RawMessage(`{"risk":"low"}`)
+	b.coder.then(suspends(described, question), replies("ok"))
+	at := dm("lobby", "ada")
+	o := b.said(at, "pay")
+	batch := b.batch(o.Batch)
+	r := b.coder.last()
+	require.Equal(t, r.Conversation.ID, batch.Conversation)
+	require.Equal(t, r.Thread.ID, batch.Thread)
+	require.Equal(t, at.ID(), batch.Surface)
+	require.Equal(t, reflex.Place{Address: at, Mode: reflex.Main}, batch.Source)
+	require.Equal(t, reflex.Place{Address: at, Mode: reflex.Main}, batch.Target)
+	require.Equal(t, "coder", batch.Agent)
+	require.Equal(t, "small", batch.Decision.Model)
+	require.Equal(t, reflex.Resume, batch.Mode)
+	require.Equal(t, "summon", batch.RunName)
+	require.Equal(t, []reflex.DeferredCall{described, question}, batch.Calls)
+	require.Equal(t, o.Kick, batch.Kick)
+	pay := batch.Actions[0]
+	require.Equal(t, "Pay? To the baker pay", pay.Title+" "+pay.Description+" "+pay.Tool)
+	require.Equal(t, []int{0, 1}, []int{batch.Actions[1].Position, batch.Actions[2].Position})
+	s := answer(batch, ada)
+	s.Verdicts[pay.ID] = reflex.Verdict{Approved: true, ForSession: true}
+	_, err := b.kick(s)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"for_session":true}`, string(b.coder.last().Results["pay"].Metadata), "the flag goes with the result")
+	require.Equal(t, ada, b.batch(batch.ID).Actions[0].Responder)
+	require.NotZero(t, b.batch(batch.ID).Actions[0].ResolvedAt)
 }
 
 func TestABatchThatAPassResumesIsNobodyElses(t *testing.T) {

@@ -126,6 +126,7 @@ func TestASlowListenerMissesEventsAndIsTold(t *testing.T) {
 	}
 }
 
+// Invariant 4.
 func TestAListenersFailureSlownessOrAbsenceNeverChangesAnOutcome(t *testing.T) {
 	t.Parallel()
 	type result struct {
@@ -183,6 +184,7 @@ func (c *hanging) Draw(context.Context, reflex.Event) (string, error) {
 	return "", nil
 }
 
+// Invariant 3.
 func TestARowExistsBeforeTheEventThatShowsIt(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

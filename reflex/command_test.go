@@ -76,6 +76,7 @@ func changes(change func(*reflex.Conversation)) func(*testing.T, *bundle, *comma
 	}
 }
 
+// Invariant 13.
 func TestACommandIsDispatchedAtMostOnceForItsDelivery(t *testing.T) {
 	t.Parallel()
 	b, a, signal := commands(t)

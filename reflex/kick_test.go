@@ -38,6 +38,7 @@ func TestAMessageIsAnsweredByTheEntryAgentInOneRun(t *testing.T) {
 	b.freeTurns()
 }
 
+// Invariant 1.
 func TestAKickOnAnAwakeSurfaceChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -102,6 +103,7 @@ func TestOneOfManyKicksAtOnceWinsAndTheOthersSayNothing(t *testing.T) {
 	require.Len(t, b.clerk.requests(), 1)
 }
 
+// Invariant 2.
 func TestTheFirstEventIsAwakeAndTheLastAsleepAlsoOnErrorPanicAndCancel(t *testing.T) {
 	t.Parallel()
 	errModel := errors.New("the model is down")

@@ -32,6 +32,7 @@ func live(t *testing.T, b *bundle, at reflex.Address, n int) (batches []reflex.B
 	return nil, nil
 }
 
+// Invariant 11.
 func TestALiveAnswerReachesTheRunAndNeverStartsOne(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

@@ -117,12 +117,16 @@ func TestATeleportCarriesTheHistoryToANewThread(t *testing.T) {
 		name   string
 		resume bool
 		record bool // by a runtime that cannot stop at the call
-	}{{"resumed", true, false}, {"recorded and resumed", true, true}, {"not resumed", false, false}, {"recorded", false, true}} {
+		call   string
+	}{
+		{"resumed", true, false, ""}, {"recorded and resumed", true, true, ""}, {"recorded with its call and resumed", true, true, "move"},
+		{"not resumed", false, false, ""}, {"recorded", false, true, ""},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t)
 			from := dm("lobby", "ada")
-			r := reflex.RelocateRequest{Channel: "desk", Hint: "Off to the desk", Resume: tt.resume}
+			r := reflex.RelocateRequest{Channel: "desk", Hint: "Off to the desk", Resume: tt.resume, Call: tt.call}
 			first := moves(r)
 			if tt.record {
 				first = func(ctx context.Context, rr *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
@@ -147,7 +151,7 @@ func TestATeleportCarriesTheHistoryToANewThread(t *testing.T) {
 			}
 			require.Equal(t, []string{"awake", "route", "react", "teleport", "react"}, o.Path)
 			last := b.clerk.last()
-			if tt.record {
+			if tt.record && tt.call == "" {
 				require.Contains(t, promptOf(last), "You are now in desk")
 			} else {
 				require.Empty(t, last.Prompt)
@@ -161,15 +165,22 @@ func TestATeleportCarriesTheHistoryToANewThread(t *testing.T) {
 	}
 }
 
+// Invariant 6.
 func TestAMoveThatFailedToOpenCopiedNothingHandedOverNothingAnnouncedNothing(t *testing.T) {
 	t.Parallel()
-	same := dm("desk", "ada.l")
+	same, room, foreign := dm("desk", "ada.l"), group("desk", "home", "ada.l"), thread("lobby", "t9", "ada")
 	for _, tt := range []struct {
 		name   string
 		change func(*bundle)
 		want   error
 	}{
 		{"refused", func(b *bundle) { b.desk.refuse = errors.New("full") }, reflex.ErrNothingMoved},
+		{"no thread at all", func(b *bundle) { b.desk.reuse = &room }, reflex.ErrNothingMoved},
+		{"another channel's", func(b *bundle) { b.desk.reuse = &foreign }, reflex.ErrNothingMoved},
+		{"a channel without threads", func(b *bundle) {
+			b.config.Channels = []reflex.Channel{b.lobby, limited{b.desk}}
+			b.open()
+		}, reflex.ErrNothingMoved},
 		{"an existing chat", func(b *bundle) { b.desk.reuse = &same }, reflex.ErrNothingMoved},
 		{"unlinked meanwhile", func(b *bundle) { b.config.Users = reflex.Directory{ada, bob}; b.open() }, reflex.ErrProfileUnlinked},
 		{"agent not there", func(b *bundle) { b.desk.agents = []string{"coder"} }, reflex.ErrAgentNotOnChannel},
@@ -192,6 +203,11 @@ func TestAMoveThatFailedToOpenCopiedNothingHandedOverNothingAnnouncedNothing(t *
 		})
 	}
 }
+
+// limited is a channel that has neither threads nor direct messages.
+type limited struct{ *chat }
+
+func (limited) Surfaces() (threads, directMessages bool) { return false, false }
 
 func TestAnAgentThatCannotForkIsRefusedBeforeAnythingIsOpened(t *testing.T) {
 	t.Parallel()
@@ -325,6 +341,7 @@ func TestATeleportTakesTheProjectAndItsTree(t *testing.T) {
 	}
 }
 
+// Invariant 12.
 func TestASendToDirectMessagesIsHeardOnlyThere(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

@@ -206,10 +206,20 @@ func (a *closing) Run(ctx context.Context, r *reflex.RunRequest) iter.Seq2[refle
 
 func TestTheStreamOfAnAgentIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]turn{"done": replies("ok"), "failed": fails(context.DeadlineExceeded)} {
+	for name, do := range map[string]turn{"done": replies("ok"), "failed": fails(context.DeadlineExceeded), "cancelled": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t)
+			b.lobby.fail = errors.New("no screen")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if do == nil {
+				do = func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
+					cancel()
+					<-ctx.Done()
+					return reflex.RunResult{}, context.Cause(ctx)
+				}
+			}
 			var holders []uuid.UUID
 			b.config.Agents = []reflex.Agent{&closing{fake: b.clerk, closed: func(conversation string) {
 				holder, err := b.engine.Books().Turns.Holder(context.Background(), conversation)
@@ -218,7 +228,7 @@ func TestTheStreamOfAnAgentIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
 			}}, b.coder}
 			b.open()
 			b.clerk.then(do)
-			_, _ = b.say(dm("lobby", "ada"), "go")
+			_, _ = b.engine.Say(ctx, dm("lobby", "ada"), inbound("ada", "go"))
 			require.Len(t, holders, 1)
 			require.NotEqual(t, uuid.Nil, holders[0])
 			b.freeTurns()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
@@ -136,7 +137,10 @@ func TestASummonHandsTheConversationOverInPlace(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	at := dm("lobby", "ada")
-	b.clerk.then(summons("coder"))
+	message := uuid.New()
+	b.clerk.then(func(_ context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
+		return reflex.RunResult{Output: reflex.Text("over to coder"), Message: message}, r.Session.Summon(reflex.HandoffDecision{Agent: "coder", Brief: "brief for coder"})
+	})
 	b.coder.then(replies("I am coder"))
 	o := b.said(at, "please code")
 	require.Equal(t, []string{"awake", "route", "react", "summon", "react"}, o.Path)
@@ -150,7 +154,7 @@ func TestASummonHandsTheConversationOverInPlace(t *testing.T) {
 	require.NoError(t, err)
 	h := history[0]
 	require.Equal(t, b.coder.last().Conversation.ID, h.To)
-	require.Equal(t, reflex.Origin{Agent: "clerk", Conversation: b.clerk.last().Conversation.ID, Run: b.clerk.last().Run}, h.From)
+	require.Equal(t, reflex.Origin{Agent: "clerk", Conversation: b.clerk.last().Conversation.ID, Run: b.clerk.last().Run, Message: message}, h.From)
 
 	events := b.heard()
 	require.Equal(t, "reflex_awake run_started run_result run_ended gateway run_started text_message_content run_result run_ended reflex_asleep", kinds(events))
@@ -190,6 +194,7 @@ func TestTwoAgentsThatSummonEachOtherComeToAnEnd(t *testing.T) {
 	b.freeTurns()
 }
 
+// Invariant 8.
 func TestAGroupsMainSurfaceIsNeverOwned(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
