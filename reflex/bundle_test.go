@@ -35,7 +35,10 @@ type chat struct {
 	opened map[string]reflex.Address // by key
 	refuse error                     // of OpenThread and OpenDM
 	reuse  *reflex.Address           // OpenThread returns this
-	fail   error                     // of Draw
+	dms    *reflex.Address           // OpenDM returns this
+	// dmsOpened is how often it was asked for direct messages.
+	dmsOpened int
+	fail      error // of Draw
 }
 
 func newChat(id string, agents ...string) *chat {
@@ -73,6 +76,9 @@ func (c *chat) OpenDM(_ context.Context, r reflex.OpenRequest) (reflex.Address, 
 	defer c.mu.Unlock()
 	if c.refuse != nil {
 		return reflex.Address{}, c.refuse
+	}
+	if c.dmsOpened++; c.dms != nil {
+		return *c.dms, nil
 	}
 	return dm(c.id, r.Profile.ID), nil
 }
