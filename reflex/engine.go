@@ -53,6 +53,9 @@ type Config struct {
 	MaxMoves int
 	// MaxBrief is how many bytes a brief may have. Default: 32 KiB.
 	MaxBrief int
+	// MaxPending is how many messages that were said since the last prompt the next one has: the last
+	// ones. Default: 200.
+	MaxPending int
 	// BatchLife is how long a batch can be answered. Default: for ever.
 	BatchLife time.Duration
 	// DrawTimeout is how long a channel may take to draw an event. Default: 30 s.
@@ -155,7 +158,7 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Channels) == 0 || len(c.Agents) == 0 {
 		faults = append(faults, errors.New("reflex: Config needs Channels and Agents"))
 	}
-	if c.MaxMoves < 0 || c.MaxBrief < 0 || min(c.BatchLife, c.CatalogueTimeout, c.DrawTimeout, c.DrawWait) < 0 {
+	if min(c.MaxMoves, c.MaxBrief, c.MaxPending) < 0 || min(c.BatchLife, c.CatalogueTimeout, c.DrawTimeout, c.DrawWait) < 0 {
 		faults = append(faults, errors.New("reflex: Config: limits must not be negative"))
 	}
 	if c.OnBusy != "" && c.OnBusy != Refuse && c.OnBusy != FollowUp {
@@ -176,6 +179,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.MaxMoves = cmp.Or(c.MaxMoves, 8)
 	c.MaxBrief = cmp.Or(c.MaxBrief, 32<<10)
+	c.MaxPending = cmp.Or(c.MaxPending, 200)
 	c.CatalogueTimeout = cmp.Or(c.CatalogueTimeout, 10*time.Second)
 	c.DrawTimeout = cmp.Or(c.DrawTimeout, 30*time.Second)
 	if c.Now == nil {

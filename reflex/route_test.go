@@ -3,6 +3,7 @@ package reflex_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,6 +64,23 @@ func TestAPromptHoldsAllThatWasSaidSinceTheLastOne(t *testing.T) {
 			require.NotNil(t, r.Bound, "%v", r)
 		}
 	}
+}
+
+func TestAPromptHasTheLastOfVeryMuchThatWasSaid(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	room := group("lobby", "team", "ada")
+	b.lobby.recap = 0
+	for i := range 450 { // without the agent being asked
+		_, err := b.engine.Receive(t.Context(), room, inbound("bob", fmt.Sprint("m", i)))
+		require.NoError(t, err)
+	}
+	b.said(room, "what do you think?")
+	prompt := promptOf(b.clerk.last())
+	require.True(t, strings.HasPrefix(prompt, "(These are the last 200 messages. More were said before.)|Bob (id bob):|m251|"), prompt[:90])
+	require.True(t, strings.HasSuffix(prompt, "|m449|Ada (id ada, user u-ada):|what do you think?"))
+	b.said(room, "and now?")
+	require.Equal(t, "Ada (id ada, user u-ada):|and now?", promptOf(b.clerk.last()), "what was left out is not pending any more")
 }
 
 func TestAPictureReachesThePromptAsItself(t *testing.T) {
