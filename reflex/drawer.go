@@ -65,7 +65,7 @@ func (d *drawer) offer(e Event) {
 // draw draws what is in the queue of a surface until it is empty. What did not fit into it is drawn from
 // the ledger.
 func (d *drawer) draw(at Spot, on *drawing) {
-	defer close(on.done)
+	defer d.end(at.Surface, on)
 	drawn := int64(0) // rows up to there were drawn from the ledger
 	for {
 		e, ok := d.next(at.Surface, on)
@@ -111,8 +111,17 @@ func (d *drawer) next(surface string, on *drawing) (Event, bool) {
 	if ok && d.ctx.Err() == nil {
 		return e, true
 	}
-	delete(d.surfaces, surface)
+	delete(d.surfaces, surface) // what comes now is another goroutine's
 	return Event{}, false
+}
+
+func (d *drawer) end(surface string, on *drawing) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.surfaces[surface] == on {
+		delete(d.surfaces, surface) // the channel ended the goroutine
+	}
+	close(on.done)
 }
 
 // cards draws what is asked on a surface and has no card yet.
