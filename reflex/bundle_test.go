@@ -209,6 +209,15 @@ func fails(err error) turn {
 	}
 }
 
+// cancels cancels its pass and ends with it.
+func cancels(cancel func()) turn {
+	return func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
+		cancel()
+		<-ctx.Done()
+		return reflex.RunResult{}, context.Cause(ctx)
+	}
+}
+
 func summons(agent string) turn {
 	return func(_ context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
 		return reflex.RunResult{Output: reflex.Text("over to " + agent)}, r.Session.Summon(reflex.HandoffDecision{Agent: agent, Brief: "brief for " + agent})

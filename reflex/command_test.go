@@ -399,11 +399,7 @@ func TestTheStreamOfACommandIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if do == nil {
-				do = func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
-					cancel()
-					<-ctx.Done()
-					return reflex.RunResult{}, context.Cause(ctx)
-				}
+				do = cancels(cancel)
 			}
 			var holder uuid.UUID
 			a.do = func(ctx context.Context, r *reflex.CommandRequest) (reflex.CommandReply, error) {

@@ -130,11 +130,7 @@ func TestTheFirstEventIsAwakeAndTheLastAsleepAlsoOnErrorPanicAndCancel(t *testin
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if tt.cancel {
-				tt.run = func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
-					cancel()
-					<-ctx.Done()
-					return reflex.RunResult{}, context.Cause(ctx)
-				}
+				tt.run = cancels(cancel)
 			}
 			b.clerk.then(tt.run)
 			at := dm("lobby", "ada")

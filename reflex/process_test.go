@@ -214,11 +214,7 @@ func TestTheStreamOfAnAgentIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if do == nil {
-				do = func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
-					cancel()
-					<-ctx.Done()
-					return reflex.RunResult{}, context.Cause(ctx)
-				}
+				do = cancels(cancel)
 			}
 			var holders []uuid.UUID
 			b.config.Agents = []reflex.Agent{&closing{fake: b.clerk, closed: func(conversation string) {
