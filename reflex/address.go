@@ -46,6 +46,9 @@ func (a Address) Room() Address {
 	return a
 }
 
+// Private reports whether only one person reads what is said there.
+func (a Address) Private() bool { return a.Type == DM && !a.Shared }
+
 // Mode says whether a run speaks on the main surface of its chat or in a thread of it.
 type Mode string
 

@@ -14,9 +14,12 @@ import (
 )
 
 // Agent is something that works in conversations: in this process, or a runtime that it drives.
-// An agent may also be a [Forker], a [Commander] or an [Importer], and have Serve(ctx) error, which
-// [Engine.Serve] then calls. One that has Uncontrolled() bool, and says so, gets no session to steer
-// its turns with.
+// An agent may also be a [Forker], a [Relocator], a [Commander] or an [Importer]. It may have further
+// methods:
+//
+//   - Serve(ctx) error is called by [Engine.Serve];
+//   - Uncontrolled() bool: if true, the agent gets no session to steer its turns with;
+//   - AnswersAsPrompt() bool: if true, the agent takes no results, and gets them as its next prompt.
 type Agent interface {
 	// ID names the agent. It is data: conversations and hand-overs name it.
 	ID() string
@@ -33,12 +36,20 @@ type Forker interface {
 	Fork(ctx context.Context, from, to Conversation) error
 }
 
+// Relocator is an agent whose sessions belong to a directory.
+type Relocator interface {
+	// Relocate makes the session of a conversation one of another directory, the workspace that the
+	// conversation has from now on. Doing it again changes nothing.
+	Relocate(ctx context.Context, c Conversation, dir string) error
+}
+
 // Importer is an agent whose sessions may also be run in its own client.
 type Importer interface {
-	// ValidateNative says whether the history of such a session can be taken over.
-	ValidateNative(ctx context.Context, source Address) error
-	// ImportNative takes it over into a conversation and returns the model of its last run.
-	ImportNative(ctx context.Context, source Address, to Conversation) (model string, err error)
+	// ValidateNative says whether the history of such a session can be taken over, and returns the
+	// model of its last run, which the agent must serve.
+	ValidateNative(ctx context.Context, source Address) (model string, err error)
+	// ImportNative takes it over into a conversation. Doing it again changes nothing.
+	ImportNative(ctx context.Context, source Address, to Conversation) error
 }
 
 // RunRequest is what an agent runs on.
@@ -61,8 +72,10 @@ type RunRequest struct {
 	Suspender Suspender
 	// Mode returns the conversation's permission mode as it is now.
 	Mode    func(ctx context.Context) PermissionMode
-	Profile *Profile
-	Dir     string // the workspace, empty if there is none
+	Profile *Profile // whose turn it is; nil if that is not known
+	// Capabilities are what that person has beside what the agent has, for this turn.
+	Capabilities []string
+	Dir          string // the workspace, empty if there is none
 }
 
 // Progress is a piece of a run: something that happened, or in the last one its result.

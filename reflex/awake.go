@@ -91,12 +91,19 @@ func (n *intake) native(ctx context.Context, p *pass, s State, signal NativeSign
 		return s, fmt.Errorf("%w: %s takes over no native sessions", ErrForkUnsupported, signal.Agent)
 	}
 	// Before anything is opened: an unusable history must not announce a destination.
-	if err := imports.ValidateNative(ctx, signal.Source); err != nil {
+	model, err := imports.ValidateNative(ctx, signal.Source)
+	if err != nil {
 		return s, fmt.Errorf("reflex: native session: %w", err)
+	}
+	if model == "" {
+		return s, fmt.Errorf("%w: the native session of %s does not say which one it had", ErrModelNotServed, signal.Agent)
+	}
+	if model, err = resolveModel(a, model); err != nil {
+		return s, err
 	}
 	t, err := n.e.books.Threads.Ensure(ctx, threadAt(signal.Source))
 	s.Thread, s.NativeOf, s.Request = t.ID, &signal.Source, signal.Teleport
-	s.Decision = &Decision{Agent: signal.Agent}
+	s.Decision = &Decision{Agent: signal.Agent, Model: model}
 	return s, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +21,7 @@ const (
 	Resume ResponseMode = "resume" // the run has ended; the answers start another pass
 )
 
-// BatchStatus says where a batch is in its life. A live batch stops at resolved.
+// BatchStatus says where a batch is in its life. A live batch stops at resolved, and is then delivered.
 type BatchStatus string
 
 const (
@@ -88,6 +87,8 @@ type Batch struct {
 	CreatedAt   time.Time `json:"created_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	CompletedAt time.Time `json:"completed_at,omitzero"`
+	// DeliveredAt is when the run that waits took the answers of a live batch.
+	DeliveredAt time.Time `json:"delivered_at,omitzero"`
 	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 }
 
@@ -165,24 +166,31 @@ type Batches interface {
 	// if the pass does not resume it.
 	Complete(ctx context.Context, id string, kick uuid.UUID) error
 	Release(ctx context.Context, id string, kick uuid.UUID) error
-	// Expire ends a batch that is pending, and reports whether it was.
+	// Answered returns the ids of the live batches that are answered, and whose runs have not taken
+	// the answers yet.
+	Answered(ctx context.Context) ([]string, error)
+	// Deliver gives the answers of a live batch to the run that waits for them, and reports whether
+	// it does: false if that was done before, or the batch has expired meanwhile.
+	Deliver(ctx context.Context, id string) (Batch, bool, error)
+	// Expire ends a batch that is pending, or live and not delivered, and reports whether it was.
 	Expire(ctx context.Context, id string) (Batch, bool, error)
 	// MarkPresented notes the platform's id of a card; nothing happens to an unknown action.
 	MarkPresented(ctx context.Context, id, action, handle string) error
-	// Open returns the batches that are neither completed nor expired, the oldest first: of a
+	// Open returns the batches of which something may still come, the oldest first: of a
 	// conversation, or of all if that is empty.
 	Open(ctx context.Context, conversation string) ([]Batch, error)
 }
 
 const (
-	batchKind = "reflex.batch"
-	openKind  = "reflex.batch.open"
+	batchKind    = "reflex.batch"
+	openKind     = "reflex.batch.open"
+	answeredKind = "reflex.batch.answered"
 )
 
 type batchBook struct {
 	shelf
-	now   func() time.Time
-	alive func(ctx context.Context, kick uuid.UUID) (bool, error)
+	now  func() time.Time
+	life func(ctx context.Context, kick uuid.UUID) (PassLife, error)
 }
 
 func (b *batchBook) Create(ctx context.Context, batch Batch) error {
@@ -202,7 +210,17 @@ func (b *batchBook) Batch(ctx context.Context, id string) (Batch, error) {
 	return batch, err
 }
 
-// change changes a batch. One that is over is no longer listed as open.
+// over reports whether nothing comes of the batch any more.
+func (b *Batch) over() bool {
+	return b.Status == BatchCompleted || b.Status == BatchExpired || !b.DeliveredAt.IsZero()
+}
+
+// undelivered reports whether the batch has answers for a run that waits.
+func (b *Batch) undelivered() bool {
+	return b.Mode == Live && b.Status == BatchResolved && b.DeliveredAt.IsZero()
+}
+
+// change changes a batch, and where it is listed.
 func (b *batchBook) change(ctx context.Context, id string, change func(*Batch) error) (Batch, error) {
 	for range maxConflicts {
 		batch, version, err := get[Batch](ctx, b.shelf, batchKind, id)
@@ -212,20 +230,22 @@ func (b *batchBook) change(ctx context.Context, id string, change func(*Batch) e
 		if err != nil {
 			return batch, err
 		}
+		before := batch
 		if err := change(&batch); errors.Is(err, errSame) {
 			return batch, nil
 		} else if err != nil {
 			return batch, err
 		}
 		batch.UpdatedAt = b.now()
+		// The lists have a record for each batch, which is written once and then removed.
 		writes := []store.RecordWrite{put(batchKind, id, version, batch)}
-		over := batch.Status == BatchCompleted || batch.Status == BatchExpired || batch.Mode == Live && batch.Status == BatchResolved
-		if over {
-			if _, open, err := find[string](ctx, b.shelf, openKind, openKey(batch)); err != nil {
-				return batch, err
-			} else if open > 0 {
-				writes = append(writes, store.RecordWrite{Kind: openKind, Key: openKey(batch), Version: open, Delete: true})
-			}
+		if batch.over() && !before.over() {
+			writes = append(writes, store.RecordWrite{Kind: openKind, Key: openKey(batch), Version: 1, Delete: true}, aged(batchKind, id, batch.UpdatedAt))
+		}
+		if was, is := before.undelivered(), batch.undelivered(); is && !was {
+			writes = append(writes, put(answeredKind, id, 0, id))
+		} else if was && !is {
+			writes = append(writes, store.RecordWrite{Kind: answeredKind, Key: id, Version: 1, Delete: true})
 		}
 		if err = b.write(ctx, writes...); !errors.Is(err, store.ErrConflict) {
 			return batch, err
@@ -315,11 +335,11 @@ func (b *batchBook) Claim(ctx context.Context, id string, kick uuid.UUID) (Batch
 				return errSame
 			}
 			// The pass that resumes holds the batch as long as it has not ended.
-			alive, err := b.alive(ctx, batch.Resumer)
+			life, err := b.life(ctx, batch.Resumer)
 			if err != nil {
 				return err
 			}
-			if alive {
+			if life.alive() {
 				return errSame
 			}
 		default:
@@ -355,10 +375,29 @@ func (b *batchBook) settle(ctx context.Context, id string, kick uuid.UUID, statu
 	return err
 }
 
+func (b *batchBook) Answered(ctx context.Context) ([]string, error) {
+	return list[string](ctx, b.shelf, store.RecordQuery{Kind: answeredKind, Limit: maxAnswered})
+}
+
+// maxAnswered is how many answered batches are looked at at once. They stay for a moment only.
+const maxAnswered = 1000
+
+func (b *batchBook) Deliver(ctx context.Context, id string) (Batch, bool, error) {
+	delivered := false
+	batch, err := b.change(ctx, id, func(batch *Batch) error {
+		if delivered = batch.undelivered(); !delivered {
+			return errSame
+		}
+		batch.DeliveredAt = b.now()
+		return nil
+	})
+	return batch, delivered && err == nil, err
+}
+
 func (b *batchBook) Expire(ctx context.Context, id string) (Batch, bool, error) {
 	expired := false
 	batch, err := b.change(ctx, id, func(batch *Batch) error {
-		if expired = batch.Status == BatchPending; !expired {
+		if expired = batch.Status == BatchPending || batch.undelivered(); !expired {
 			return errSame
 		}
 		batch.Status = BatchExpired
@@ -401,11 +440,13 @@ func (b *batchBook) Open(ctx context.Context, conversation string) ([]Batch, err
 			if err != nil {
 				return nil, err
 			}
-			open = append(open, batch)
 			q.After = openKey(batch)
+			if !batch.over() { // it was open when the list was made
+				open = append(open, batch)
+			}
 		}
 		if len(ids) == 0 {
-			slices.SortFunc(open, func(x, y Batch) int { return strings.Compare(x.ID, y.ID) }) // ids are ordered by time
+			slices.SortStableFunc(open, func(x, y Batch) int { return x.CreatedAt.Compare(y.CreatedAt) })
 			return open, nil
 		}
 	}

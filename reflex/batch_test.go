@@ -2,16 +2,18 @@ package reflex_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
+	"github.com/everstep-go/everstep/store/memory"
 )
 
 func TestARunThatAsksEndsSuspendedAndGoesOnWithTheAnswersAfterARestart(t *testing.T) {
@@ -94,7 +96,64 @@ func TestAnAnswerThatIsNotOneToTheBatchStoresNothing(t *testing.T) {
 	}
 }
 
+// Invariant 10.
 func TestABatchIsResumedAtMostOnce(t *testing.T) {
+	t.Parallel()
+	t.Run("of many that claim it one has it", func(t *testing.T) {
+		t.Parallel()
+		books := reflex.NewBooks(memory.New(nil), "t", alive, nil)
+		require.NoError(t, books.Batches.Create(t.Context(), reflex.Batch{ID: "b", Mode: reflex.Resume, Status: reflex.BatchResolved}))
+		var all sync.WaitGroup
+		won := make(chan uuid.UUID, 16)
+		for range cap(won) {
+			all.Go(func() {
+				kick := uuid.New()
+				if _, ours, err := books.Batches.Claim(t.Context(), "b", kick); err != nil {
+					t.Error(err)
+				} else if ours {
+					won <- kick
+				}
+			})
+		}
+		all.Wait()
+		require.Len(t, won, 1)
+		kick := <-won
+		require.NoError(t, books.Batches.Complete(t.Context(), "b", uuid.New()), "which does nothing")
+		b, err := books.Batches.Batch(t.Context(), "b")
+		require.NoError(t, err)
+		require.Equal(t, reflex.BatchResuming, b.Status)
+		require.NoError(t, books.Batches.Complete(t.Context(), "b", kick))
+		_, ours, err := books.Batches.Claim(t.Context(), "b", kick)
+		require.NoError(t, err)
+		require.False(t, ours, "it is completed")
+	})
+	t.Run("of many answers at once one resumes the run", func(t *testing.T) {
+		t.Parallel()
+		b := newBundle(t)
+		b.clerk.then(suspends(approval), replies("ok"))
+		batch := b.batch(b.said(dm("lobby", "ada"), "pay").Batch)
+		processes := []*bundle{b, b.other(), b.other()}
+		var all sync.WaitGroup
+		for i := range 12 {
+			all.Go(func() {
+				_, err := processes[i%3].kick(answer(batch, ada))
+				if err != nil && !errors.Is(err, reflex.ErrBusy) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		runs := -1 // the one that asked
+		for _, p := range processes {
+			runs += len(p.clerk.requests())
+		}
+		require.Equal(t, 1, runs)
+		require.Equal(t, reflex.BatchCompleted, b.batch(batch.ID).Status)
+		require.Equal(t, 1, b.batch(batch.ID).Attempts)
+	})
+}
+
+func TestABatchOfAPassThatIsOverIsResumedByAnother(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	b.clerk.then(suspends(approval), replies("ok"))
@@ -102,28 +161,51 @@ func TestABatchIsResumedAtMostOnce(t *testing.T) {
 	batches := b.engine.Books().Batches
 	_, err := batches.Answer(t.Context(), answer(batch, ada).BatchAnswer)
 	require.NoError(t, err)
-	var all sync.WaitGroup
-	won := make(chan uuid.UUID, 8)
-	for range 8 {
-		all.Go(func() {
-			// A pass that has not ended: that of the suspended run has, so it may not hold on.
-			kick := uuid.New()
-			if _, ours, err := batches.Claim(t.Context(), batch.ID, kick); err == nil && ours {
-				won <- kick
-			}
-		})
-	}
-	all.Wait()
-	require.GreaterOrEqual(t, len(won), 1)
-	resumed := b.batch(batch.ID)
-	require.Equal(t, reflex.BatchResuming, resumed.Status)
-	// The passes of these claims do not exist, so the batch is an orphan and goes back.
+	_, ours, err := batches.Claim(t.Context(), batch.ID, uuid.New())
+	require.NoError(t, err)
+	require.True(t, ours)
+	require.Equal(t, reflex.BatchResuming, b.batch(batch.ID).Status)
+	// The pass of the claim does not exist, so the batch is an orphan and goes back.
 	require.NoError(t, b.engine.Recover(t.Context()))
 	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
 	o, err := b.kick(reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID}})
 	require.NoError(t, err)
 	require.Equal(t, "ok", o.Text(), "the batch's id alone goes on with what was answered")
 	require.Len(t, b.clerk.requests(), 2)
+}
+
+func TestABatchHasAllThatIsNeededToGoOn(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	b.clerk.then(summons("coder"))
+	described := approval
+	described.Description, described.Arguments, described.Metadata = "To the baker", json.RawMessage(`{"to":"baker"}`), json.RawMessage(`{"risk":"low"}`)
+	b.coder.then(suspends(described, question), replies("ok"))
+	at := dm("lobby", "ada")
+	o := b.said(at, "pay")
+	batch := b.batch(o.Batch)
+	r := b.coder.last()
+	require.Equal(t, r.Conversation.ID, batch.Conversation)
+	require.Equal(t, r.Thread.ID, batch.Thread)
+	require.Equal(t, at.ID(), batch.Surface)
+	require.Equal(t, reflex.Place{Address: at, Mode: reflex.Main}, batch.Source)
+	require.Equal(t, reflex.Place{Address: at, Mode: reflex.Main}, batch.Target)
+	require.Equal(t, "coder", batch.Agent)
+	require.Equal(t, "small", batch.Decision.Model)
+	require.Equal(t, reflex.Resume, batch.Mode)
+	require.Equal(t, "summon", batch.RunName)
+	require.Equal(t, []reflex.DeferredCall{described, question}, batch.Calls)
+	require.Equal(t, o.Kick, batch.Kick)
+	pay := batch.Actions[0]
+	require.Equal(t, "Pay? To the baker pay", pay.Title+" "+pay.Description+" "+pay.Tool)
+	require.Equal(t, []int{0, 1}, []int{batch.Actions[1].Position, batch.Actions[2].Position})
+	s := answer(batch, ada)
+	s.Verdicts[pay.ID] = reflex.Verdict{Approved: true, ForSession: true}
+	_, err := b.kick(s)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"for_session":true}`, string(b.coder.last().Results["pay"].Metadata), "the flag goes with the result")
+	require.Equal(t, ada, b.batch(batch.ID).Actions[0].Responder)
+	require.NotZero(t, b.batch(batch.ID).Actions[0].ResolvedAt)
 }
 
 func TestABatchThatAPassResumesIsNobodyElses(t *testing.T) {
@@ -196,102 +278,6 @@ func TestABatchExpires(t *testing.T) {
 	})
 }
 
-// live begins a pass whose run waits for answers, and returns the batches that it asked.
-func live(t *testing.T, b *bundle, at reflex.Address, n int) (batches []reflex.Batch, done chan reflex.Outcome) {
-	t.Helper()
-	done = make(chan reflex.Outcome, 1)
-	_, err := b.engine.KickAsync(t.Context(), reflex.MessageSignal{Address: at, Messages: []reflex.Inbound{inbound(at.User, "go")}},
-		func(o reflex.Outcome, _ error) { done <- o })
-	require.NoError(t, err)
-	for e := range b.sub.Events(t.Context()) {
-		if asked, ok := e.Data.(reflex.BatchAsked); ok {
-			if batches = append(batches, b.batch(asked.Batch)); len(batches) == n {
-				return batches, done
-			}
-		}
-	}
-	return nil, nil
-}
-
-func TestALiveAnswerReachesTheRunAndNeverStartsOne(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	at := dm("lobby", "ada")
-	b.clerk.then(pauses(approval, question))
-	batches, done := live(t, b, at, 1)
-	batch := batches[0]
-	require.True(t, b.engine.Waits(batch.ID))
-	part := reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{Batch: batch.ID, Responder: ada, Answers: map[string]string{batch.Actions[1].ID: "red"}}}
-	o, err := b.kick(part)
-	require.NoError(t, err)
-	require.Equal(t, reflex.OutcomeSuspended, o.Kind, "a part does not wake the run")
-	require.True(t, b.engine.Waits(batch.ID))
-	o, err = b.kick(answer(batch, ada)) // the surface is awake, and waits for just this
-	require.NoError(t, err)
-	require.Equal(t, reflex.OutcomeAnswered, o.Kind)
-	require.Equal(t, "pay: approved\nRed or blue?\nred\nWhy?\nanswer 2\n", (<-done).Text())
-	require.Equal(t, reflex.BatchResolved, b.batch(batch.ID).Status)
-	require.False(t, b.engine.Waits(batch.ID))
-	require.Equal(t, "action_batch_answered run_result run_ended reflex_asleep", kinds(b.heard()))
-	require.Len(t, b.clerk.requests(), 1)
-	_, err = b.kick(answer(batch, ada))
-	require.ErrorIs(t, err, reflex.ErrNotWaiting)
-}
-
-func TestSeveralLiveBatchesAreAnsweredInAnyOrder(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(func(ctx context.Context, r *reflex.RunRequest, yield func(reflex.Progress)) (reflex.RunResult, error) {
-		var all sync.WaitGroup
-		for range 2 {
-			all.Go(func() {
-				_, err := r.Suspender.Pause(ctx, []reflex.DeferredCall{approval})
-				require.NoError(t, err)
-			})
-		}
-		all.Wait()
-		return reflex.RunResult{}, nil
-	})
-	batches, done := live(t, b, dm("lobby", "ada"), 2)
-	for i := range batches {
-		_, err := b.kick(answer(batches[len(batches)-1-i], ada))
-		require.NoError(t, err)
-	}
-	require.Equal(t, reflex.OutcomeResult, (<-done).Kind)
-}
-
-func TestALiveBatchEndsWithItsRun(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(pauses(approval))
-	batches, done := live(t, b, dm("lobby", "ada"), 1)
-	require.NoError(t, b.engine.Cancel(t.Context(), batches[0].Kick))
-	<-done
-	require.Equal(t, reflex.BatchExpired, b.batch(batches[0].ID).Status)
-	require.False(t, b.engine.Waits(batches[0].ID))
-	_, err := b.kick(answer(batches[0], ada))
-	require.ErrorIs(t, err, reflex.ErrNotWaiting)
-}
-
-func TestTheModeOfABatchDecidesAndNotWhoWaits(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(pauses(approval))
-	batches, done := live(t, b, dm("lobby", "ada"), 1)
-	other := newBundle(t)
-	other.store, other.config.Store = b.store, b.store
-	other.open() // a process in which nobody waits
-	_, err := other.kick(answer(batches[0], ada))
-	require.ErrorIs(t, err, reflex.ErrNotWaiting)
-	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status)
-	require.NoError(t, other.engine.Recover(t.Context()))
-	require.Equal(t, reflex.BatchPending, b.batch(batches[0].ID).Status, "its pass is alive in the other process")
-	_, err = b.kick(answer(batches[0], ada))
-	require.NoError(t, err)
-	<-done
-	require.Empty(t, other.clerk.requests())
-}
-
 func TestCallsThatNobodyCouldAnswerFailTheRun(t *testing.T) {
 	t.Parallel()
 	four := reflex.DeferredCall{ID: "q", Kind: reflex.QuestionCall, Questions: []reflex.QuestionText{{Text: "?", Choices: []string{"a", "b", "c", "d"}}}}
@@ -339,24 +325,4 @@ func TestABatchWhoseConversationIsGoneIsOrphaned(t *testing.T) {
 	_, err := b.kick(answer(batch, ada))
 	require.ErrorIs(t, err, reflex.ErrBatchOrphaned)
 	require.Len(t, b.clerk.requests(), 1)
-}
-
-func TestAnAnswerGivenTheMomentItIsAskedReachesTheRun(t *testing.T) {
-	t.Parallel()
-	b := newBundle(t)
-	b.clerk.then(pauses(approval))
-	b.engine.Bus().Tap(func(e reflex.Event) {
-		asked, ok := e.Data.(reflex.BatchAsked)
-		if !ok {
-			return
-		}
-		o, err := b.kick(answer(b.batch(asked.Batch), ada))
-		assert.NoError(t, err)
-		assert.Equal(t, reflex.OutcomeAnswered, o.Kind)
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	o, err := b.engine.Say(ctx, dm("lobby", "ada"), inbound("ada", "pay"))
-	require.NoError(t, err)
-	require.Equal(t, "pay: approved\n", o.Text())
 }

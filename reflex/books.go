@@ -17,12 +17,13 @@ type Books struct {
 	Conversations Conversations
 	Batches       Batches
 	Receipts      Receipts
-	Turns         Turns
+	// Turns are the claims on conversations, Surfaces those on surfaces.
+	Turns, Surfaces Claims
 }
 
-// NewBooks returns books that keep everything as records of a tenant. A turn or a batch that
-// belongs to a pass is free again once alive says that the pass has ended. If now is nil, time.Now.
-func NewBooks(records store.Records, tenant string, alive func(ctx context.Context, kick uuid.UUID) (bool, error), now func() time.Time) Books {
+// NewBooks returns books that keep everything as records of a tenant. What belongs to a pass is free
+// again once life says that the pass has ended. If now is nil, time.Now.
+func NewBooks(records store.Records, tenant string, life func(ctx context.Context, kick uuid.UUID) (PassLife, error), now func() time.Time) Books {
 	if now == nil {
 		now = time.Now
 	}
@@ -32,9 +33,10 @@ func NewBooks(records store.Records, tenant string, alive func(ctx context.Conte
 		Ledger:        &ledgerBook{shelf: s, now: now},
 		Handoffs:      &handoffBook{shelf: s, now: now},
 		Conversations: &conversationBook{shelf: s, now: now},
-		Batches:       &batchBook{shelf: s, now: now, alive: alive},
+		Batches:       &batchBook{shelf: s, now: now, life: life},
 		Receipts:      &receiptBook{shelf: s, now: now},
-		Turns:         &turnBook{shelf: s, alive: alive},
+		Turns:         &claimBook{shelf: s, kind: turnKind, life: life, now: now},
+		Surfaces:      &claimBook{shelf: s, kind: holdKind, life: life, now: now},
 	}
 }
 
@@ -60,6 +62,9 @@ func (b Books) or(o Books) Books {
 	}
 	if b.Turns == nil {
 		b.Turns = o.Turns
+	}
+	if b.Surfaces == nil {
+		b.Surfaces = o.Surfaces
 	}
 	return b
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 	"github.com/everstep-go/everstep/store/memory"
 )
 
-func alive(context.Context, uuid.UUID) (bool, error) { return true, nil }
+func alive(context.Context, uuid.UUID) (reflex.PassLife, error) { return reflex.PassRunning, nil }
 
 func TestAWriteWhoseAnswerGotLostHappenedOnce(t *testing.T) {
 	t.Parallel()
@@ -112,23 +113,45 @@ func TestNothingCrossesTenants(t *testing.T) {
 	require.Empty(t, rows)
 }
 
-func TestATurnIsGivenUpOnlyByItsHolder(t *testing.T) {
+func TestAClaimIsGivenUpOnlyByItsHolder(t *testing.T) {
 	t.Parallel()
-	living := map[uuid.UUID]bool{}
-	b := reflex.NewBooks(memory.New(nil), "t", func(_ context.Context, kick uuid.UUID) (bool, error) { return living[kick], nil }, nil)
-	first, second := uuid.New(), uuid.New()
-	living[first], living[second] = true, true
-	require.NoError(t, b.Turns.Take(t.Context(), "c", first))
-	require.NoError(t, b.Turns.Take(t.Context(), "c", first), "a step that is done again")
-	require.ErrorIs(t, b.Turns.Take(t.Context(), "c", second), reflex.ErrTurnActive)
-	require.NoError(t, b.Turns.Release(t.Context(), "c", second))
-	holder, err := b.Turns.Holder(t.Context(), "c")
-	require.NoError(t, err)
-	require.Equal(t, first, holder)
-	living[first] = false
-	require.NoError(t, b.Turns.Take(t.Context(), "c", second), "the pass of the holder is over")
-	require.NoError(t, b.Turns.Release(t.Context(), "c", second))
-	holder, err = b.Turns.Holder(t.Context(), "c")
-	require.NoError(t, err)
-	require.Equal(t, uuid.Nil, holder)
+	life := map[uuid.UUID]reflex.PassLife{}
+	now := time.Now()
+	b := reflex.NewBooks(memory.New(nil), "t", func(_ context.Context, kick uuid.UUID) (reflex.PassLife, error) { return life[kick], nil },
+		func() time.Time { return now })
+	for name, claims := range map[string]reflex.Claims{"turns": b.Turns, "surfaces": b.Surfaces} {
+		t.Run(name, func(t *testing.T) {
+			first, second := uuid.New(), uuid.New()
+			life[first], life[second] = reflex.PassRunning, reflex.PassRunning
+			claim := func(kick uuid.UUID, want bool, why string) {
+				t.Helper()
+				ours, err := claims.Claim(t.Context(), "c", kick)
+				require.NoError(t, err)
+				require.Equal(t, want, ours, why)
+			}
+			holder := func(want uuid.UUID) {
+				t.Helper()
+				kick, err := claims.Holder(t.Context(), "c")
+				require.NoError(t, err)
+				require.Equal(t, want, kick)
+			}
+			claim(first, true, "nobody had it")
+			claim(first, true, "a step that is done again")
+			claim(second, false, "another pass has it")
+			require.NoError(t, claims.Release(t.Context(), "c", second))
+			holder(first)
+			life[first] = reflex.PassLeft
+			claim(second, false, "the pass of the holder will be taken up")
+			life[first] = reflex.PassEnded
+			claim(second, true, "the pass of the holder is over")
+			require.NoError(t, claims.Release(t.Context(), "c", second))
+			holder(uuid.Nil)
+
+			third := uuid.New()
+			claim(third, true, "its pass is about to begin")
+			claim(first, false, "so nobody else's may")
+			now = now.Add(time.Minute)
+			claim(first, true, "it has not begun")
+		})
+	}
 }

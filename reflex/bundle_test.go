@@ -35,7 +35,10 @@ type chat struct {
 	opened map[string]reflex.Address // by key
 	refuse error                     // of OpenThread and OpenDM
 	reuse  *reflex.Address           // OpenThread returns this
-	fail   error                     // of Draw
+	dms    *reflex.Address           // OpenDM returns this
+	// dmsOpened is how often it was asked for direct messages.
+	dmsOpened int
+	fail      error // of Draw
 }
 
 func newChat(id string, agents ...string) *chat {
@@ -73,6 +76,9 @@ func (c *chat) OpenDM(_ context.Context, r reflex.OpenRequest) (reflex.Address, 
 	defer c.mu.Unlock()
 	if c.refuse != nil {
 		return reflex.Address{}, c.refuse
+	}
+	if c.dmsOpened++; c.dms != nil {
+		return *c.dms, nil
 	}
 	return dm(c.id, r.Profile.ID), nil
 }
@@ -203,6 +209,15 @@ func fails(err error) turn {
 	}
 }
 
+// cancels cancels its pass and ends with it.
+func cancels(cancel func()) turn {
+	return func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
+		cancel()
+		<-ctx.Done()
+		return reflex.RunResult{}, context.Cause(ctx)
+	}
+}
+
 func summons(agent string) turn {
 	return func(_ context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
 		return reflex.RunResult{Output: reflex.Text("over to " + agent)}, r.Session.Summon(reflex.HandoffDecision{Agent: agent, Brief: "brief for " + agent})
@@ -261,6 +276,24 @@ var (
 	bob  = reflex.Profile{Channel: "lobby", ID: "bob", Name: "Bob"}
 )
 
+// users are those of a directory that may be replaced.
+type users struct {
+	mu sync.Mutex // guards what follows
+	reflex.Directory
+}
+
+func (u *users) set(d reflex.Directory) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.Directory = d
+}
+
+func (u *users) Profile(ctx context.Context, channel, id string) (reflex.Profile, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.Directory.Profile(ctx, channel, id)
+}
+
 // bundle is an engine with two channels and two agents.
 type bundle struct {
 	testing.TB
@@ -268,6 +301,7 @@ type bundle struct {
 	lobby, desk *chat
 	clerk       *fake
 	coder       *fake
+	users       *users
 	config      reflex.Config
 	engine      *reflex.Engine
 	sub         *reflex.Subscription
@@ -278,14 +312,15 @@ func newBundle(t testing.TB, change ...func(*reflex.Config)) *bundle {
 	b := &bundle{
 		TB: t, store: memory.New(nil),
 		lobby: newChat("lobby", "clerk", "coder"), desk: newChat("desk", "coder", "clerk"),
-		clerk: newFake("clerk"), coder: newFake("coder"),
+		clerk: newFake("clerk"), coder: newFake("coder"), users: &users{Directory: reflex.Directory{ada, desk, bob}},
 	}
 	b.config = reflex.Config{
-		Store: b.store, Users: reflex.Directory{ada, desk, bob}, Logger: slog.New(slog.DiscardHandler), Observer: &coverage,
+		Store: b.store, Users: b.users, Logger: slog.New(slog.DiscardHandler), Observer: &coverage,
 	}
 	for _, c := range change {
 		c(&b.config)
 	}
+	b.store = b.config.Store
 	b.open()
 	return b
 }
@@ -309,6 +344,12 @@ func (b *bundle) open() {
 		cancel()
 		_ = e.Shutdown(ctx)
 	})
+}
+
+// other is another process on the same store, with channels and agents of its own.
+func (b *bundle) other(change ...func(*reflex.Config)) *bundle {
+	b.Helper()
+	return newBundle(b.TB, append([]func(*reflex.Config){func(c *reflex.Config) { c.Store = b.store }}, change...)...)
 }
 
 func inbound(user, text string) reflex.Inbound {

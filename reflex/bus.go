@@ -3,6 +3,8 @@ package reflex
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -37,6 +39,7 @@ type Bus struct {
 
 	mu   sync.Mutex // guards subs, and that all listeners hear in the same order
 	subs map[*Subscription]struct{}
+	draw []*drawer   // of the channels that draw
 	tap  func(Event) // for tests: sees each event before anybody hears it
 }
 
@@ -58,7 +61,12 @@ func (b *Bus) Publish(e Event) {
 	}
 	for s := range b.subs {
 		if s.filter.hears(e) {
-			s.offer(e)
+			s.queue.offer(e)
+		}
+	}
+	for _, d := range b.draw {
+		if d.channel == e.At.Channel {
+			d.offer(e)
 		}
 	}
 }
@@ -66,7 +74,7 @@ func (b *Bus) Publish(e Event) {
 // Subscribe begins to listen: what is published from now on is heard. Close the subscription in
 // the end.
 func (b *Bus) Subscribe(f Filter) *Subscription {
-	s := &Subscription{bus: b, filter: f, more: make(chan struct{}, 1)}
+	s := &Subscription{bus: b, filter: f, queue: newQueue(b.room)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.subs[s] = struct{}{}
@@ -77,34 +85,7 @@ func (b *Bus) Subscribe(f Filter) *Subscription {
 type Subscription struct {
 	bus    *Bus
 	filter Filter
-	more   chan struct{} // holds one token while there may be something new
-
-	mu     sync.Mutex // guards what follows
-	queue  []Event
-	missed int
-	closed bool
-}
-
-// offer adds an event to the queue, or counts it as missed.
-func (s *Subscription) offer(e Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return
-	case len(s.queue) >= s.bus.room || s.missed > 0:
-		s.missed++
-	default:
-		s.queue = append(s.queue, e)
-	}
-	s.wake()
-}
-
-func (s *Subscription) wake() {
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
+	queue  *queue
 }
 
 // Close ends the subscription. It may be called again.
@@ -112,10 +93,7 @@ func (s *Subscription) Close() {
 	s.bus.mu.Lock()
 	delete(s.bus.subs, s)
 	s.bus.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.wake()
+	s.queue.close()
 }
 
 // Events yields what is heard until the subscription is closed, or ctx ends. After what fitted
@@ -124,18 +102,18 @@ func (s *Subscription) Close() {
 func (s *Subscription) Events(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
-			e, ok, closed := s.take()
+			e, ok, closed := s.queue.take()
 			switch {
 			case ok:
 				if !yield(e) {
 					return
 				}
 			case closed:
-				s.wake() // for the next loop
+				s.queue.wake() // for the next loop
 				return
 			default:
 				select {
-				case <-s.more:
+				case <-s.queue.more:
 				case <-ctx.Done():
 					return
 				}
@@ -144,19 +122,77 @@ func (s *Subscription) Events(ctx context.Context) iter.Seq[Event] {
 	}
 }
 
-func (s *Subscription) take() (e Event, ok, closed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// queue keeps events for one who takes them, up to a number.
+type queue struct {
+	room int
+	more chan struct{} // holds one token while there may be something new
+
+	mu     sync.Mutex // guards what follows
+	events []Event
+	missed int
+	rows   map[string]int64 // the first row that was missed of each surface
+	closed bool
+}
+
+func newQueue(room int) *queue { return &queue{room: room, more: make(chan struct{}, 1)} }
+
+// offer adds an event to the queue, or notes that it is missed.
+func (q *queue) offer(e Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	switch {
-	case len(s.queue) > 0:
-		e = s.queue[0]
-		s.queue[0] = Event{}
-		s.queue = s.queue[1:]
-		return e, true, s.closed
-	case s.missed > 0:
-		e = Event{Data: Lag{Missed: s.missed}}
-		s.missed = 0
-		return e, true, s.closed
+	case q.closed:
+		return
+	case len(q.events) >= q.room || q.missed > 0:
+		q.miss(e)
+	default:
+		q.events = append(q.events, e)
 	}
-	return Event{}, false, s.closed
+	q.wake()
+}
+
+func (q *queue) miss(e Event) {
+	q.missed++
+	row, ok := rowOf(e.Data)
+	if first, known := q.rows[row.Surface]; !ok || known && first <= row.Seq {
+		return
+	}
+	if q.rows == nil {
+		q.rows = make(map[string]int64)
+	}
+	q.rows[row.Surface] = row.Seq
+}
+
+func (q *queue) wake() {
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.wake()
+}
+
+func (q *queue) take() (e Event, ok, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case len(q.events) > 0:
+		e = q.events[0]
+		q.events[0] = Event{}
+		q.events = q.events[1:]
+		return e, true, q.closed
+	case q.missed > 0:
+		lag := Lag{Missed: q.missed}
+		for _, surface := range slices.Sorted(maps.Keys(q.rows)) {
+			lag.Rows = append(lag.Rows, RowID{surface, q.rows[surface]})
+		}
+		q.missed, q.rows = 0, nil
+		return Event{Data: lag}, true, q.closed
+	}
+	return Event{}, false, q.closed
 }

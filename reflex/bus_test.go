@@ -57,6 +57,42 @@ func TestAnEventIsHeardWhereItHappensAndWhereItWasAskedUnlessItIsPrivate(t *test
 	}
 }
 
+func TestWhatASlowListenerMissedIsInTheLedger(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, func(c *reflex.Config) { c.Bus = reflex.NewBus(4) })
+	at := dm("lobby", "ada")
+	slow := b.engine.Bus().Subscribe(reflex.Filter{Threads: []string{at.ID()}})
+	b.clerk.then(replies("one"), replies("two"), moves(reflex.RelocateRequest{Channel: "desk", Hint: "off"}))
+	first := b.said(at, "1")
+	b.said(at, "2")
+	b.said(at, "3")
+	slow.Close()
+	var missed []reflex.RowID
+	for e := range slow.Events(t.Context()) {
+		if lag, ok := e.Data.(reflex.Lag); ok {
+			missed = lag.Rows
+		}
+	}
+	// It heard the pass wake, the run begin, and its text and its reply.
+	require.Equal(t, []reflex.RowID{{Surface: "desk:group:home:t1", Seq: 1}, {Surface: at.ID(), Seq: first.Row.Seq + 2}}, missed)
+	var texts []string
+	for _, row := range missed {
+		for e, err := range b.engine.Missed(t.Context(), row) {
+			require.NoError(t, err)
+			switch d := e.Data.(type) {
+			case reflex.ReplyGiven:
+				texts = append(texts, e.At.Channel+": "+d.Output[0].Text)
+			case reflex.Opened:
+				texts = append(texts, e.At.Channel+": "+d.Line[0].Text)
+			}
+		}
+	}
+	require.Equal(t, []string{"desk: off", "lobby: two", "lobby: off"}, texts)
+	for range b.engine.Missed(t.Context(), reflex.RowID{Surface: "none", Seq: 1}) {
+		t.Fatal("there is nothing")
+	}
+}
+
 func TestASlowListenerMissesEventsAndIsTold(t *testing.T) {
 	t.Parallel()
 	bus := reflex.NewBus(2)
@@ -90,6 +126,7 @@ func TestASlowListenerMissesEventsAndIsTold(t *testing.T) {
 	}
 }
 
+// Invariant 4.
 func TestAListenersFailureSlownessOrAbsenceNeverChangesAnOutcome(t *testing.T) {
 	t.Parallel()
 	type result struct {
@@ -147,6 +184,7 @@ func (c *hanging) Draw(context.Context, reflex.Event) (string, error) {
 	return "", nil
 }
 
+// Invariant 3.
 func TestARowExistsBeforeTheEventThatShowsIt(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -257,9 +295,9 @@ func TestAnEventHasOneShapeOnTheWire(t *testing.T) {
 func TestAPrivateExtensionIsHeardOnlyWhereItLands(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	spot := reflex.Spot{Channel: "lobby", Surface: "dm", Thread: "dm"}
+	spot := reflex.Spot{Channel: "lobby", Surface: "dm", Thread: "dm", Address: dm("lobby", "ada")}
 	there, elsewhere := b.engine.Bus().Subscribe(reflex.Filter{Threads: []string{"dm"}}), b.engine.Bus().Subscribe(reflex.Filter{Threads: []string{"group"}})
-	b.engine.Publish(spot, true, reflex.Extension{Name: "code"})
+	require.NoError(t, b.engine.Publish(spot, true, reflex.Extension{Name: "code"}))
 	there.Close()
 	elsewhere.Close()
 	n := 0

@@ -45,6 +45,20 @@ type Recapper interface {
 	Recap() (messages, length int)
 }
 
+// Surfacer is a channel that does not have every kind of place. What it has not is refused before
+// anything is asked of it. Without it a channel is asked, and says no by an error.
+type Surfacer interface {
+	Surfaces() (threads, directMessages bool)
+}
+
+// surfaces says which places a channel has, as far as it says so.
+func surfaces(c Channel) (threads, directMessages bool) {
+	if s, ok := c.(Surfacer); ok {
+		return s.Surfaces()
+	}
+	return true, true
+}
+
 // Renderer is a channel that draws: a feeler.
 type Renderer interface {
 	// Draw shows an event that happened at the channel and returns the platform's id of the message
@@ -94,7 +108,7 @@ func (d Directory) Linked(_ context.Context, user, channel string) (Profile, err
 
 // Visible implements [Users].
 func (d Directory) Visible(ctx context.Context, p Profile, t Thread) (bool, error) {
-	if !t.Private() || p.Channel == t.Address.Channel && p.ID == t.Address.User {
+	if !t.Address.Private() || p.Channel == t.Address.Channel && p.ID == t.Address.User {
 		return true, nil
 	}
 	owner, err := d.Profile(ctx, t.Address.Channel, t.Address.User)

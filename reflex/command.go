@@ -3,6 +3,7 @@ package reflex
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -93,7 +94,8 @@ func (b *receiptBook) Accept(ctx context.Context, r Receipt) error {
 		return fmt.Errorf("%w: a command needs a delivery id", ErrInvalidSignal)
 	}
 	r.At = b.now()
-	return b.write(ctx, put(receiptKind, rowPrefix(r.Surface)+r.Delivery, 0, r))
+	key := rowPrefix(r.Surface) + r.Delivery
+	return b.write(ctx, put(receiptKind, key, 0, r), aged(receiptKind, key, r.At))
 }
 
 func (b *receiptBook) Settle(ctx context.Context, surface, delivery string, o CommandOutcome) error {
@@ -140,6 +142,48 @@ type Commander interface {
 	Catalogue(ctx context.Context, c Conversation) (Catalogue, error)
 	// Command carries out a command. It is called once for each delivery.
 	Command(ctx context.Context, r *CommandRequest) (CommandReply, error)
+}
+
+// Invalidator is a Commander that keeps the catalogues it made. Of a conversation in which a command
+// was carried out, however that ended, it makes a new one.
+type Invalidator interface {
+	InvalidateCatalogue(c Conversation)
+}
+
+// Catalogue returns what may be commanded in a conversation now, for who composes a command. Without
+// the conversation, or an agent that takes commands, its status is CommandUnavailable.
+func (e *Engine) Catalogue(ctx context.Context, conversation string) (Catalogue, error) {
+	c, err := e.books.Conversations.Conversation(ctx, conversation)
+	if errors.Is(err, store.ErrNotFound) {
+		return Catalogue{Status: CommandUnavailable}, nil
+	}
+	if err != nil {
+		return Catalogue{}, err
+	}
+	return e.catalogue(ctx, c.Agent, c.ID)
+}
+
+// catalogue asks an agent for its commands, for a while.
+func (e *Engine) catalogue(ctx context.Context, agent, conversation string) (Catalogue, error) {
+	commander, ok := e.agents[agent].(Commander)
+	if !ok {
+		return Catalogue{Status: CommandUnavailable}, nil
+	}
+	c, err := e.books.Conversations.Conversation(ctx, conversation)
+	if err != nil {
+		return Catalogue{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, e.config.CatalogueTimeout)
+	defer cancel()
+	catalogue, err := commander.Catalogue(bounded, c)
+	switch {
+	case ctx.Err() != nil:
+		return catalogue, context.Cause(ctx)
+	case err != nil:
+		e.config.Logger.WarnContext(ctx, "commands not listed", "agent", agent, "error", err)
+		return Catalogue{Status: CommandUnavailable}, nil
+	}
+	return catalogue, nil
 }
 
 // outcomeUnknown is what a delivery is told that was accepted and of which no more is known.

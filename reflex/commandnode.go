@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/store"
 )
@@ -61,10 +63,10 @@ func (n *runCommand) command(ctx context.Context, p *pass, s State) (_ State, _ 
 		return s, 0, err
 	}
 	s.Conversation, s.Thread = conversation.ID, conversation.Thread
-	if err := n.e.books.Turns.Take(ctx, conversation.ID, p.kick); errors.Is(err, ErrTurnActive) {
-		return n.refused(p, s, refuse(CommandBusy, "the conversation has a turn under way"))
-	} else if err != nil {
+	if ours, err := n.e.books.Turns.Claim(ctx, conversation.ID, p.kick); err != nil {
 		return s, 0, err
+	} else if !ours {
+		return n.refused(p, s, refuse(CommandBusy, "the conversation has a turn under way"))
 	}
 	t, refusal, err := n.validate(ctx, p, s, c)
 	if err != nil || refusal != nil {
@@ -101,7 +103,7 @@ func (e *Engine) commandSpot(s State) Spot { return e.spot(s.Source, s.Thread) }
 // thing that is wrong is the refusal. A receipt of the delivery comes before what the agent offers:
 // what was accepted is answered again.
 func (n *runCommand) validate(ctx context.Context, p *pass, s State, c CommandSignal) (*turnOf, *CommandOutcome, error) {
-	catalogue, err := n.catalogue(ctx, s, c)
+	catalogue, err := n.e.catalogue(ctx, c.Agent, s.Conversation)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,10 +129,7 @@ func (n *runCommand) validate(ctx context.Context, p *pass, s State, c CommandSi
 			return nil, refusal, nil
 		}
 	}
-	if t.dir, err = n.e.config.Workspaces.Open(ctx, t.thread); err != nil {
-		return nil, nil, err
-	}
-	return t, nil, nil
+	return t, nil, n.e.prepare(ctx, t, t.session.profile)
 }
 
 func (c Catalogue) refuses(command Command) *CommandOutcome {
@@ -145,29 +144,6 @@ func (c Catalogue) refuses(command Command) *CommandOutcome {
 		return refuse(CommandUnsupported, "/%s takes no attachments", command.Name)
 	}
 	return nil
-}
-
-// catalogue asks the agent for its commands, for a while.
-func (n *runCommand) catalogue(ctx context.Context, s State, c CommandSignal) (Catalogue, error) {
-	commander, ok := n.e.agents[c.Agent].(Commander)
-	if !ok {
-		return Catalogue{Status: CommandUnavailable}, nil
-	}
-	conversation, err := n.e.books.Conversations.Conversation(ctx, s.Conversation)
-	if err != nil {
-		return Catalogue{}, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, n.e.config.CatalogueTimeout)
-	defer cancel()
-	catalogue, err := commander.Catalogue(bounded, conversation)
-	switch {
-	case ctx.Err() != nil:
-		return catalogue, context.Cause(ctx)
-	case err != nil:
-		n.e.config.Logger.WarnContext(ctx, "commands not listed", "agent", c.Agent, "error", err)
-		return Catalogue{Status: CommandUnavailable}, nil
-	}
-	return catalogue, nil
 }
 
 // available says whether all that the command names is there and as it was when it was given.
@@ -212,7 +188,7 @@ func (n *runCommand) available(ctx context.Context, p *pass, s State, c CommandS
 	if err != nil {
 		return stale("the model")
 	}
-	if conversation.Dir != c.Dir || conversation.Mode != c.Mode || c.Model != "" && conversation.Model != "" && conversation.Model != c.Model {
+	if c.changed(conversation) {
 		return stale("the conversation")
 	}
 	t := &turnOf{
@@ -225,6 +201,12 @@ func (n *runCommand) available(ctx context.Context, p *pass, s State, c CommandS
 	s.Profile = &profile
 	t.suspender = &suspender{t: t, state: s}
 	return t, nil, nil
+}
+
+// changed reports whether a conversation is not what it was when the command was given.
+func (c CommandSignal) changed(now Conversation) bool {
+	return c.Session != uuid.Nil && now.Session != c.Session || c.Dir != "" && now.Dir != c.Dir || now.Mode != c.Mode ||
+		c.Model != "" && now.Model != "" && now.Model != c.Model
 }
 
 func receiptOf(p *pass, t *turnOf, c CommandSignal) Receipt {
@@ -241,11 +223,10 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 	if err := n.e.books.Receipts.Accept(ctx, receipt); err != nil {
 		return commanded{}, err
 	}
-	_, err := n.e.books.Ledger.Append(ctx, Row{
-		ID: RowID{Surface: receipt.Surface}, Kind: ReceiptRow, Thread: t.thread.ID, Author: c.Profile,
-		Segments: append(Text(c.Command.String()), c.Command.Attachments...), Delivery: "command:" + c.Delivery,
-	})
-	if err != nil {
+	if a, ok := t.agent.(Invalidator); ok {
+		defer a.InvalidateCatalogue(t.conversation)
+	}
+	if err := n.show(ctx, t, c); err != nil {
 		return commanded{}, err
 	}
 	fail := func(text string) CommandOutcome { return CommandOutcome{Status: CommandFailed, Text: text} }
@@ -276,6 +257,15 @@ func (n *runCommand) execute(ctx context.Context, t *turnOf, s State, c CommandS
 	return commanded{Outcome: CommandOutcome{Status: CommandDone, Text: text}, Ran: true, Report: r}, nil
 }
 
+// show makes the accepted command a row of the surface.
+func (n *runCommand) show(ctx context.Context, t *turnOf, c CommandSignal) error {
+	_, err := n.e.books.Ledger.Append(ctx, Row{
+		ID: RowID{Surface: t.thread.Surface()}, Kind: ReceiptRow, Thread: t.thread.ID, Author: c.Profile,
+		Segments: append(Text(c.Command.String()), c.Command.Attachments...), Delivery: "command:" + c.Delivery,
+	})
+	return err
+}
+
 // dispatch calls the agent and turns its panic into an error.
 func dispatch(ctx context.Context, c Commander, r *CommandRequest) (reply CommandReply, err error) {
 	defer func() {
@@ -290,6 +280,9 @@ func dispatch(ctx context.Context, c Commander, r *CommandRequest) (reply Comman
 func (n *runCommand) settle(ctx context.Context, t *turnOf, s State, c CommandSignal, done commanded) (State, way, error) {
 	ctx = context.WithoutCancel(ctx)
 	err := n.e.books.Receipts.Settle(ctx, t.thread.Surface(), c.Delivery, done.Outcome)
+	if err == nil {
+		err = n.show(ctx, t, c) // unless that was done: the process may have died before
+	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return s, 0, err // without a receipt it died before it was accepted
 	}

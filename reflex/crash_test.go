@@ -134,10 +134,11 @@ func (w *world) steps() []func() (done bool, err error) {
 	in.Delivery = "m1"
 	return []func() (bool, error){
 		func() (bool, error) { // clerk hands over to coder, who asks
-			if _, err := w.engine.Say(w.t.Context(), at, in); err != nil {
-				return w.asked(), err
+			o, err := w.engine.Say(w.t.Context(), at, in)
+			if err == nil && o.Decision == nil { // clerk had it, and was interrupted: the person says it again
+				_, err = w.engine.Say(w.t.Context(), at, inbound("ada", "pay and move"))
 			}
-			return w.asked(), nil
+			return w.asked(), err
 		},
 		func() (bool, error) { // the answer is brought back; coder moves and goes on
 			b, err := w.engine.Books().Batches.Batch(w.t.Context(), w.batch)
@@ -180,7 +181,7 @@ func (w *world) arrived() bool {
 
 // books reads what is kept, whatever became of the process.
 func (w *world) books() reflex.Books {
-	return reflex.NewBooks(w.store.(store.Records), "default", func(context.Context, uuid.UUID) (bool, error) { return true, nil }, nil)
+	return reflex.NewBooks(w.store.(store.Records), "default", alive, nil)
 }
 
 // play plays the scenario with a fault at the n-th call of the first process, and recovers.
@@ -360,4 +361,108 @@ func TestAPassSurvivesTheEndOfItsProcessOnSQLite(t *testing.T) {
 	_, err = b.engine.Attach(t.Context(), failed.Trace)
 	require.ErrorIs(t, err, reflex.ErrInterrupted, "and whoever asks for the pass hears why")
 	require.Equal(t, "second try", b.said(at, "again").Text())
+}
+
+// commanding plays a command in a process in which the n-th store call after its preparation goes wrong, and
+// gives it again to the process after it, until it has an outcome. It returns the calls, what the agent was
+// commanded, and the outcome.
+func commanding(t *testing.T, n int, fault graphtest.Fault) (calls []string, given int, outcome reflex.CommandOutcome) {
+	t.Helper()
+	st := memory.New(nil)
+	b := newBundle(t, func(c *reflex.Config) { c.Store = st })
+	b.lobby.fail = errors.New("no screen")
+	a := &commander{fake: b.clerk, catalogue: reflex.Catalogue{Status: reflex.CommandDone, Commands: []reflex.CommandSpec{{Name: "status"}}}}
+	at := thread("lobby", "t", "ada")
+	b.said(at, "hi")
+	faulty := graphtest.NewFaulty(st, n, fault)
+	a.do = func(context.Context, *reflex.CommandRequest) (reflex.CommandReply, error) {
+		if faulty.Dead() && b.config.Store != st {
+			return reflex.CommandReply{}, graphtest.ErrDead // a dead process does nothing
+		}
+		given++
+		return reflex.CommandReply{Text: "all is well"}, nil
+	}
+	b.config.Store, b.config.Agents = faulty, []reflex.Agent{a, b.coder}
+	b.open()
+	signal := reflex.CommandSignal{
+		Conversation: b.clerk.last().Conversation.ID, Agent: "clerk", Profile: ada, Address: at, Command: reflex.Command{Name: "status"}, Delivery: "d",
+	}
+	o, err := b.kick(signal)
+	calls = faulty.Calls()
+	if err != nil {
+		b.config.Store = st
+		b.open()
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- b.engine.Serve(ctx) }()
+		<-time.After(time.Minute)
+		o, err = b.kick(signal)
+		require.NoError(t, err)
+		cancel()
+		require.NoError(t, <-served)
+	}
+	again, err := b.kick(signal)
+	require.NoError(t, err)
+	require.Equal(t, o.Command, again.Command, "the outcome stays")
+	if receipts := slices.DeleteFunc(b.told(at), func(row string) bool { return !strings.HasPrefix(row, "receipt") }); o.Command.Status != reflex.CommandBusy {
+		require.Equal(t, []string{"receipt Ada: /status"}, receipts, "one row")
+	}
+	b.freeTurns()
+	return calls, given, *o.Command
+}
+
+func TestACommandIsDispatchedAtMostOnceWhereverItsProcessDies(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	inBubble(t, func(t *testing.T) { calls, _, _ = commanding(t, 0, "") })
+	require.Greater(t, len(calls), 15)
+	for _, fault := range graphtest.Faults() {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			unknown := 0
+			for n := 1; n <= len(calls); n++ {
+				ok := t.Run(fmt.Sprint(n, " ", calls[n-1]), func(t *testing.T) {
+					inBubble(t, func(t *testing.T) {
+						_, given, outcome := commanding(t, n, fault)
+						require.LessOrEqual(t, given, 1)
+						switch outcome.Status {
+						case reflex.CommandDone:
+							require.Equal(t, 1, given)
+						default:
+							unknown++
+							require.Equal(t, reflex.CommandFailed, outcome.Status, outcome.Text)
+							require.Contains(t, outcome.Text, "unknown")
+						}
+					})
+				})
+				if !ok {
+					return
+				}
+			}
+			require.Less(t, unknown, len(calls)/2)
+		})
+	}
+}
+
+func TestAPruneThatFailsHalfWayGoesOnWithTheNext(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []graphtest.Fault{graphtest.ErrorBefore, graphtest.ErrorAfter, graphtest.DeathBefore, graphtest.DeathAfter} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			for n := 1; n <= 60; n += 7 {
+				inBubble(t, func(t *testing.T) {
+					b := newBundle(t)
+					busyDay(t, b)
+					<-time.After(100 * day)
+					b.config.Store = graphtest.NewFaulty(b.store, n, fault)
+					b.open()
+					_, _ = b.engine.Prune(t.Context(), reflex.Prune{Before: time.Now().Add(-90 * day)})
+					b.config.Store = b.store
+					b.open()
+					b.prune(90*day, 100)
+					require.Empty(t, b.kept())
+				})
+			}
+		})
+	}
 }

@@ -1,15 +1,18 @@
 package reflex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/store"
 )
@@ -36,6 +39,12 @@ type Config struct {
 	// accounts; everybody if that is not known.
 	MayAnswer func(ctx context.Context, b Batch, responder Profile) bool
 
+	// Capabilities returns what a known person brings to the turns of an agent, for example access to
+	// their own accounts: the turn has [RunRequest.Capabilities] then, also one that goes on with
+	// answers of somebody else. It is asked once a turn has its place and before anything is said or
+	// a command is accepted; an error ends the turn there. Default: nothing.
+	Capabilities func(ctx context.Context, person Profile, agent string) ([]string, error)
+
 	// OnBusy says what [Engine.Say] does on a surface that has a pass under way. Default: [Refuse].
 	OnBusy BusyPolicy
 	// Bus carries the events. Default: one of the engine's own.
@@ -44,12 +53,28 @@ type Config struct {
 	MaxMoves int
 	// MaxBrief is how many bytes a brief may have. Default: 32 KiB.
 	MaxBrief int
+	// MaxPending is how many messages that were said since the last prompt the next one has: the last
+	// ones. Default: 200.
+	MaxPending int
 	// BatchLife is how long a batch can be answered. Default: for ever.
 	BatchLife time.Duration
+	// DrawTimeout is how long a channel may take to draw an event. Default: 30 s.
+	DrawTimeout time.Duration
+	// DrawWait is how long a pass stays awake at its end until all that it said is drawn, so that
+	// whoever waits for it finds it there. A channel that takes longer goes on by itself. Default: it
+	// does not wait.
+	DrawWait time.Duration
 	// CatalogueTimeout is how long a command waits for the list of commands. Default: 10 s.
 	CatalogueTimeout time.Duration
 	// Now tells the time. Default: time.Now.
 	Now func() time.Time
+	// NewID makes the ids of passes and batches, each another one. Default: those of uuid.NewV7,
+	// which are in the order of time.
+	NewID func() uuid.UUID
+	// Signals let the processes on one store know at once what they would find out by looking: that a
+	// pass is cancelled, or that a live batch has its answers. A bus of package event that spans
+	// processes is one. Default: they look, for cancels with every heartbeat, for answers every second.
+	Signals event.Signaler
 	// Observer, Logger, Lease and Heartbeat are as in graph.RunnerOptions.
 	Observer         graph.Observer
 	Logger           *slog.Logger
@@ -61,23 +86,21 @@ type Config struct {
 type Engine struct {
 	config   Config
 	books    Books
+	life     func(ctx context.Context, kick uuid.UUID) (PassLife, error)
 	bus      *Bus
 	channels map[string]Channel
 	agents   map[string]Agent
 	graph    *graph.Graph[State]
 	runner   *graph.Runner[State]
-	drawing  sync.WaitGroup
-	drawers  []*Subscription
-
-	live sync.Mutex // held while an answer to a live batch is stored
+	drawers  []*drawer
 
 	mu      sync.Mutex // guards what follows
-	closed  bool
 	passes  map[uuid.UUID]*pass
 	awake   map[string]uuid.UUID     // passes by the surface they were asked on, of this process
 	queued  map[string]MessageSignal // by surface: what its next pass is for
-	waiters map[string]chan Batch
-	kicks   sync.WaitGroup // those that nobody waits for
+	waiters map[string]chan Batch    // runs of this process, by the live batch that they wait for
+	looking chan struct{}            // closed when none waits any more; nil if none does
+	kicks   sync.WaitGroup           // those that nobody waits for
 }
 
 // New makes an engine. It reports everything that is wrong with the configuration at once.
@@ -90,22 +113,34 @@ func New(c Config) (*Engine, error) {
 		config: c, bus: c.Bus, channels: map[string]Channel{}, agents: map[string]Agent{},
 		passes: map[uuid.UUID]*pass{}, awake: map[string]uuid.UUID{}, queued: map[string]MessageSignal{}, waiters: map[string]chan Batch{},
 	}
-	e.books = c.Books.or(NewBooks(c.Records, c.Tenant, passAlive(c.Store, c.Tenant), c.Now))
+	e.life = lifeIn(c.Store, c.Tenant, c.Now)
+	e.books = c.Books.or(NewBooks(c.Records, c.Tenant, e.life, c.Now))
 	if err := e.connect(); err != nil {
 		return nil, err
 	}
 	if e.graph, err = newGraph(e); err != nil {
 		return nil, err
 	}
+	var bus event.Bus
+	if c.Signals != nil {
+		bus = signalled{event.NewMemory(nil), c.Signals}
+	}
 	e.runner, err = graph.NewRunner(e.graph, c.Store, &graph.RunnerOptions[State]{
+		Bus:      bus,
 		Observer: graph.ObserverFunc(e.observe), Logger: c.Logger, Lease: c.Lease, Heartbeat: c.Heartbeat,
 		MaxSteps: 16 + 4*c.MaxMoves,
 	})
 	if err != nil {
 		return nil, err
 	}
-	e.draw()
+	e.drawers = newDrawers(e)
 	return e, nil
+}
+
+// signalled is a bus for the runs of this process whose signals are for all of them.
+type signalled struct {
+	event.Bus
+	event.Signaler
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -123,15 +158,13 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Channels) == 0 || len(c.Agents) == 0 {
 		faults = append(faults, errors.New("reflex: Config needs Channels and Agents"))
 	}
-	if c.MaxMoves < 0 || c.MaxBrief < 0 || c.BatchLife < 0 {
+	if min(c.MaxMoves, c.MaxBrief, c.MaxPending) < 0 || min(c.BatchLife, c.CatalogueTimeout, c.DrawTimeout, c.DrawWait) < 0 {
 		faults = append(faults, errors.New("reflex: Config: limits must not be negative"))
 	}
 	if c.OnBusy != "" && c.OnBusy != Refuse && c.OnBusy != FollowUp {
 		faults = append(faults, fmt.Errorf("reflex: Config.OnBusy %q: use Refuse or FollowUp", c.OnBusy))
 	}
-	if c.Tenant == "" {
-		c.Tenant = graph.DefaultTenant
-	}
+	c.Tenant = cmp.Or(c.Tenant, graph.DefaultTenant)
 	if c.Users == nil {
 		c.Users = Directory{}
 	}
@@ -144,17 +177,16 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Bus == nil {
 		c.Bus = NewBus(0)
 	}
-	if c.MaxMoves == 0 {
-		c.MaxMoves = 8
-	}
-	if c.MaxBrief == 0 {
-		c.MaxBrief = 32 << 10
-	}
-	if c.CatalogueTimeout == 0 {
-		c.CatalogueTimeout = 10 * time.Second
-	}
+	c.MaxMoves = cmp.Or(c.MaxMoves, 8)
+	c.MaxBrief = cmp.Or(c.MaxBrief, 32<<10)
+	c.MaxPending = cmp.Or(c.MaxPending, 200)
+	c.CatalogueTimeout = cmp.Or(c.CatalogueTimeout, 10*time.Second)
+	c.DrawTimeout = cmp.Or(c.DrawTimeout, 30*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = func() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -226,16 +258,27 @@ func (e *Engine) resolve(channel, agent, model string) (Agent, string, error) {
 	return a, model, err
 }
 
-// Routes returns the agents that may run on a channel and are connected, the default first.
-func (e *Engine) Routes(channel string) ([]Agent, error) {
+// Route is an agent that may run on a channel, with the models that it serves, the default first.
+type Route struct {
+	Agent  string   `json:"agent"`
+	Models []string `json:"models"`
+}
+
+// Routes returns who may run on a channel, in the channel's order: the agents that it exposes, are
+// connected and serve a model.
+func (e *Engine) Routes(channel string) ([]Route, error) {
 	c, err := e.channel(channel)
 	if err != nil {
 		return nil, err
 	}
-	var routes []Agent
+	var routes []Route
 	for _, id := range c.Agents() {
-		if a, ok := e.agents[id]; ok {
-			routes = append(routes, a)
+		a, ok := e.agents[id]
+		if !ok || slices.ContainsFunc(routes, func(r Route) bool { return r.Agent == id }) {
+			continue
+		}
+		if models := a.Models(); len(models) > 0 {
+			routes = append(routes, Route{Agent: id, Models: models})
 		}
 	}
 	return routes, nil
@@ -284,24 +327,22 @@ func (e *Engine) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	alive := passAlive(e.config.Store, e.config.Tenant)
 	var errs []error
 	for _, b := range open {
 		switch {
 		case b.Status == BatchResuming:
-			running, err := alive(ctx, b.Resumer)
-			if err == nil && !running {
+			life, err := e.life(ctx, b.Resumer)
+			if err == nil && !life.alive() {
 				err = e.books.Batches.Release(ctx, b.ID, b.Resumer)
 			}
 			errs = append(errs, err)
-		case b.Status != BatchPending:
 		case b.Mode == Live && !e.waits(b.ID):
-			running, err := alive(ctx, b.Kick)
-			if err == nil && !running {
+			life, err := e.life(ctx, b.Kick)
+			if err == nil && !life.alive() {
 				err = e.expire(ctx, b.ID)
 			}
 			errs = append(errs, err)
-		case b.expiredAt(e.config.Now()):
+		case b.Status == BatchPending && b.expiredAt(e.config.Now()):
 			errs = append(errs, e.expire(ctx, b.ID))
 		}
 	}
@@ -326,77 +367,30 @@ func (e *Engine) expire(ctx context.Context, id string) error {
 	return nil
 }
 
-// Publish says something of the program's own at a place, for example a link that is meant for one
-// person: that is private then.
-func (e *Engine) Publish(at Spot, private bool, x Extension) {
+// Publish says something of the program's own at a place. What is meant for one person, for example
+// a one-time code, is private: it is heard only there, and refused with [ErrNotPrivate] unless the
+// place is that person's direct messages.
+func (e *Engine) Publish(at Spot, private bool, x Extension) error {
+	if private && !at.Address.Private() {
+		return fmt.Errorf("%w: %s", ErrNotPrivate, at.Surface)
+	}
 	e.bus.Publish(Event{Time: e.config.Now(), At: at, AskedOn: at, Private: private, Data: x})
+	return nil
 }
 
 // Shutdown ends the engine: no pass begins any more, and those under way may go on until ctx ends;
-// then they are stopped, to be taken up after the restart.
+// then they are stopped, to be taken up after the restart. What was said is drawn before it returns, for
+// which channels that are slow have [Config.DrawTimeout] more.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	err := e.runner.Shutdown(ctx)
 	e.kicks.Wait()
-	e.mu.Lock()
-	closed := e.closed
-	e.closed = true
-	e.mu.Unlock()
-	if !closed {
-		for _, s := range e.drawers {
-			s.Close()
-		}
+	for _, d := range e.drawers {
+		d.close()
 	}
-	e.drawing.Wait()
-	return err
-}
-
-// drawTimeout bounds what a channel may take to draw one event.
-const drawTimeout = 30 * time.Second
-
-// draw lets each channel that draws hear what happens there, in a goroutine of its own.
-func (e *Engine) draw() {
-	for _, c := range e.config.Channels {
-		r, ok := c.(Renderer)
-		if !ok {
-			continue
-		}
-		sub := e.bus.Subscribe(Filter{Channel: c.ID()})
-		e.drawers = append(e.drawers, sub)
-		e.drawing.Go(func() {
-			for ev := range sub.Events(context.Background()) {
-				e.drawOne(c.ID(), r, ev)
-			}
-		})
-	}
-}
-
-func (e *Engine) drawOne(channel string, r Renderer, ev Event) {
-	if _, ok := ev.Data.(RenderFailed); ok {
-		return // a channel that cannot draw is not told so
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), drawTimeout)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.DrawTimeout)
 	defer cancel()
-	handle, err := render(ctx, r, ev)
-	if err == nil && handle != "" {
-		if row, ok := rowOf(ev.Data); ok {
-			err = e.books.Ledger.MarkPresented(ctx, row, handle)
-		}
+	for _, d := range e.drawers {
+		d.wait(late)
 	}
-	if err != nil {
-		e.config.Logger.ErrorContext(ctx, "channel could not draw", "channel", channel, "event", ev.Data.Kind(), "error", err)
-		e.bus.Publish(Event{
-			Time: e.config.Now(), Kick: ev.Kick, At: ev.At, AskedOn: ev.AskedOn, Private: ev.Private,
-			Data: RenderFailed{Channel: channel, Seq: ev.Seq},
-		})
-	}
-}
-
-// render calls the channel and turns its panic into an error.
-func render(ctx context.Context, r Renderer, ev Event) (handle string, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	return r.Draw(ctx, ev)
+	return err
 }

@@ -40,9 +40,11 @@ var (
 	ErrNotHere = errors.New("reflex: not here")
 	// ErrProfileUnlinked: the account at the destination is not linked to this user any more.
 	ErrProfileUnlinked = errors.New("reflex: the profile is not linked to the user")
+	// ErrNotPrivate: the place is not the direct messages of one person.
+	ErrNotPrivate = errors.New("reflex: the place is not private")
 	// ErrNothingMoved: the destination made no new thread.
 	ErrNothingMoved = errors.New("reflex: nothing moved")
-	// ErrUnknownProject: there is no such project.
+	// ErrUnknownProject: there is no such project, or it does not have the ref.
 	ErrUnknownProject = errors.New("reflex: unknown project")
 	// ErrForkUnsupported: the agent cannot carry its session to another thread.
 	ErrForkUnsupported = errors.New("reflex: the agent cannot fork its session")
@@ -71,7 +73,7 @@ var codes = map[string]error{
 	"not_here": ErrNotHere, "profile_unlinked": ErrProfileUnlinked, "nothing_moved": ErrNothingMoved,
 	"unknown_project": ErrUnknownProject, "fork_unsupported": ErrForkUnsupported, "mixed_teleport": ErrMixedTeleport,
 	"no_thread": ErrNoThread, "batch_orphaned": ErrBatchOrphaned, "no_result": ErrNoResult,
-	"too_many_moves": ErrTooManyMoves, "interrupted": ErrInterrupted, "internal": ErrInvariant,
+	"too_many_moves": ErrTooManyMoves, "not_private": ErrNotPrivate, "interrupted": ErrInterrupted, "internal": ErrInvariant,
 }
 
 // coded returns an error that fails a pass with the code of the sentinel in it.

@@ -126,9 +126,12 @@ type (
 		Name  string          `json:"name"`
 		Value json.RawMessage `json:"value,omitempty"`
 	}
-	// Lag says that the listener was too slow and missed events. What they showed is in the ledger.
+	// Lag says that the listener was too slow and missed events. What they showed is in the ledger:
+	// [Engine.Missed] has it.
 	Lag struct {
 		Missed int `json:"missed"`
+		// Rows are the first ones that were missed, at most one of each surface.
+		Rows []RowID `json:"rows,omitempty"`
 	}
 )
 

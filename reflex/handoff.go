@@ -67,7 +67,11 @@ func (b *handoffBook) HandOver(ctx context.Context, h Handoff) error {
 			return nil
 		}
 		h.Seq, h.At = latest.Seq+1, b.now()
-		err = b.write(ctx, put(ownerKind, h.Surface, version, h), put(handoffKind, rowKey(RowID{h.Surface, h.Seq}), 0, h))
+		writes := []store.RecordWrite{put(ownerKind, h.Surface, version, h), put(handoffKind, rowKey(RowID{h.Surface, h.Seq}), 0, h)}
+		if version > 0 {
+			writes = append(writes, aged(handoffKind, rowKey(RowID{h.Surface, latest.Seq}), h.At))
+		}
+		err = b.write(ctx, writes...)
 		if !errors.Is(err, store.ErrConflict) {
 			return err
 		}

@@ -25,7 +25,7 @@ func (e *Engine) Receive(ctx context.Context, at Address, in Inbound) (Row, erro
 	if err != nil {
 		return Row{}, err
 	}
-	r := Row{ID: RowID{Surface: t.Surface()}, Kind: InboundRow, Thread: t.ID, Author: author, Segments: in.Segments, Handle: in.Delivery}
+	r := Row{ID: RowID{Surface: t.Surface()}, Kind: InboundRow, Thread: t.ID, Author: author, Segments: in.Segments, Handle: in.Delivery, At: in.At}
 	if in.Delivery != "" {
 		r.Delivery = "in:" + in.Delivery
 	}
@@ -164,11 +164,19 @@ func (e *Engine) start(ctx context.Context, signal Signal) (*graph.Run[State], O
 	if err != nil {
 		return nil, Outcome{}, none, err
 	}
-	kick := uuid.Must(uuid.NewV7())
+	kick := e.config.NewID()
 	if !e.take(asked.Surface, kick) {
 		return nil, Outcome{}, none, fmt.Errorf("%w: %s", ErrBusy, asked.Surface)
 	}
 	release := func() { e.free(asked.Surface, kick) }
+	ours, err := e.books.Surfaces.Claim(ctx, asked.Surface, kick)
+	if err == nil && !ours {
+		err = fmt.Errorf("%w: %s", ErrBusy, asked.Surface)
+	}
+	if err != nil {
+		release()
+		return nil, Outcome{}, none, err
+	}
 	run, err := e.runner.Start(ctx, graph.StartParams[State]{
 		Tenant: e.config.Tenant, Session: idOf("surface", e.config.Tenant, asked.Surface), Run: kick,
 		Input: &State{Signal: envelope, Kind: envelope.Kind, Asked: asked},
@@ -178,7 +186,7 @@ func (e *Engine) start(ctx context.Context, signal Signal) (*graph.Run[State], O
 		if errors.Is(err, store.ErrBusy) {
 			err = fmt.Errorf("%w: %s: %w", ErrBusy, asked.Surface, err)
 		}
-		return nil, Outcome{}, none, err
+		return nil, Outcome{}, none, errors.Join(err, e.books.Surfaces.Release(context.WithoutCancel(ctx), asked.Surface, kick))
 	}
 	return run, Outcome{}, release, nil
 }
@@ -202,7 +210,8 @@ func plain(signal Signal) (Signal, error) {
 	return signal, nil
 }
 
-// take makes a surface one with a pass, in this process; the store says so for the others.
+// take makes a surface one with a pass in this process, which its books say for all of them. It keeps
+// the next kick out until reflex_asleep was said, and knows what may be queued here.
 func (e *Engine) take(surface string, kick uuid.UUID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -272,11 +281,21 @@ func (e *Engine) asked(ctx context.Context, signal Signal) (Spot, *Outcome, erro
 		if s.Teleport != nil && (s.Profile == nil || s.Profile.User == "") {
 			return Spot{}, nil, fmt.Errorf("%w: a native teleport needs the profile of its owner", ErrInvalidSignal)
 		}
+		if s.Scheme != nil {
+			if err := e.checkBrief(s.Scheme.Brief); err != nil {
+				return Spot{}, nil, fmt.Errorf("%w: %w", ErrInvalidSignal, err)
+			}
+		}
 		t := threadAt(s.Source)
 		return Spot{Channel: NativeChannel, Surface: t.ID, Thread: t.ID, Address: s.Source}, nil, nil
 	case ThreadSignal:
 		if (s.Summon == nil) == (s.Teleport == nil) {
 			return Spot{}, nil, fmt.Errorf("%w: a thread operation is a summon or a teleport", ErrInvalidSignal)
+		}
+		if s.Summon != nil {
+			if err := e.checkBrief(s.Summon.Brief); err != nil {
+				return Spot{}, nil, fmt.Errorf("%w: %w", ErrInvalidSignal, err)
+			}
 		}
 		t, err := e.books.Threads.Thread(ctx, s.Thread)
 		return spotOf(t), nil, err
@@ -307,6 +326,15 @@ func (e *Engine) askedMessage(ctx context.Context, s MessageSignal) (Spot, *Outc
 	if !s.Trigger.IsZero() && s.Trigger.Surface != t.Surface() {
 		return Spot{}, nil, fmt.Errorf("%w: the trigger is on %s, the address on %s", ErrInvalidSignal, s.Trigger.Surface, t.Surface())
 	}
+	if !s.Trigger.IsZero() {
+		cursor, err := e.books.Ledger.Cursor(ctx, t.Surface())
+		if err != nil {
+			return Spot{}, nil, err
+		}
+		if s.Trigger.Seq <= cursor { // the same delivery again: an agent has it
+			return Spot{}, &Outcome{Kind: OutcomeResult, Target: Place{Address: s.Address, Mode: Main}}, nil
+		}
+	}
 	return spotOf(t), nil, nil
 }
 
@@ -323,7 +351,7 @@ func (e *Engine) askedBatch(ctx context.Context, s BatchSignal) (Spot, *Outcome,
 		return Spot{}, nil, fmt.Errorf("%w: %s on batch %s", ErrNotAllowed, s.Responder.ID, b.ID)
 	}
 	if b.Mode == Live {
-		outcome, err := e.answerLive(ctx, s.BatchAnswer)
+		outcome, err := e.answerLive(ctx, b, s.BatchAnswer)
 		return Spot{}, outcome, err
 	}
 	switch {
@@ -333,41 +361,4 @@ func (e *Engine) askedBatch(ctx context.Context, s BatchSignal) (Spot, *Outcome,
 		return Spot{}, nil, errors.Join(fmt.Errorf("%w: %s", ErrExpired, b.ID), e.expire(ctx, b.ID))
 	}
 	return Spot{Channel: b.Source.Address.Channel, Surface: b.Surface, Thread: b.Thread, Address: b.Source.Address}, nil, nil
-}
-
-// waits reports whether a run of this process waits for a batch.
-func (e *Engine) waits(batch string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.waiters[batch] != nil
-}
-
-// answerLive hands an answer to the run that waits for it, once all is answered. One answer at a
-// time: so none is told that nobody waits while another one is being stored.
-func (e *Engine) answerLive(ctx context.Context, a BatchAnswer) (*Outcome, error) {
-	e.live.Lock()
-	defer e.live.Unlock()
-	if !e.waits(a.Batch) {
-		return nil, fmt.Errorf("%w %s", ErrNotWaiting, a.Batch)
-	}
-	b, err := e.books.Batches.Answer(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	if b.Status != BatchResolved {
-		return &Outcome{Kind: OutcomeSuspended, Kick: b.Kick, Target: b.Target, Batch: b.ID, Requests: b.Calls}, nil
-	}
-	if waiter := e.unwait(b.ID); waiter != nil {
-		waiter <- b
-	}
-	return &Outcome{Kind: OutcomeAnswered, Kick: b.Kick, Target: b.Target, Batch: b.ID}, nil
-}
-
-// unwait takes the waiter of a batch out of the registry; nil if there is none.
-func (e *Engine) unwait(batch string) chan Batch {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	waiter := e.waiters[batch]
-	delete(e.waiters, batch)
-	return waiter
 }

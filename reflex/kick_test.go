@@ -3,6 +3,7 @@ package reflex_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,7 @@ func TestAMessageIsAnsweredByTheEntryAgentInOneRun(t *testing.T) {
 	b.freeTurns()
 }
 
+// Invariant 1.
 func TestAKickOnAnAwakeSurfaceChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -101,6 +103,7 @@ func TestOneOfManyKicksAtOnceWinsAndTheOthersSayNothing(t *testing.T) {
 	require.Len(t, b.clerk.requests(), 1)
 }
 
+// Invariant 2.
 func TestTheFirstEventIsAwakeAndTheLastAsleepAlsoOnErrorPanicAndCancel(t *testing.T) {
 	t.Parallel()
 	errModel := errors.New("the model is down")
@@ -127,11 +130,7 @@ func TestTheFirstEventIsAwakeAndTheLastAsleepAlsoOnErrorPanicAndCancel(t *testin
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			if tt.cancel {
-				tt.run = func(ctx context.Context, _ *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
-					cancel()
-					<-ctx.Done()
-					return reflex.RunResult{}, context.Cause(ctx)
-				}
+				tt.run = cancels(cancel)
 			}
 			b.clerk.then(tt.run)
 			at := dm("lobby", "ada")
@@ -177,11 +176,13 @@ func TestASignalThatMakesNoSenseIsRefusedWithATypedError(t *testing.T) {
 		{"native without decision", reflex.NativeSignal{Agent: "clerk", Source: native}, reflex.ErrInvalidSignal},
 		{"native teleport without owner", reflex.NativeSignal{Agent: "clerk", Source: native, Teleport: &reflex.RelocateRequest{}}, reflex.ErrInvalidSignal},
 		{"native teleport of an agent that imports nothing", reflex.NativeSignal{Agent: "clerk", Source: native, Profile: &ada, Teleport: &reflex.RelocateRequest{}}, reflex.ErrForkUnsupported},
-		{"native of an unknown agent", reflex.NativeSignal{Agent: "nobody", Source: native, Scheme: &reflex.PrivateHandoffDecision{}}, reflex.ErrUnknownAgent},
+		{"native of an unknown agent", reflex.NativeSignal{Agent: "nobody", Source: native, Scheme: &reflex.PrivateHandoffDecision{Brief: "b"}}, reflex.ErrUnknownAgent},
 		{"thread without decision", reflex.ThreadSignal{Thread: conversation.Thread}, reflex.ErrInvalidSignal},
-		{"unknown thread", reflex.ThreadSignal{Thread: "none", Summon: &reflex.HandoffDecision{}}, reflex.ErrNoThread},
-		{"thread of another agent", reflex.ThreadSignal{Thread: conversation.Thread, Agent: "coder", Profile: ada, Summon: &reflex.HandoffDecision{Agent: "coder"}}, reflex.ErrThreadChanged},
-		{"thread of another person", reflex.ThreadSignal{Thread: conversation.Thread, Profile: bob, Summon: &reflex.HandoffDecision{Agent: "coder"}}, reflex.ErrThreadChanged},
+		{"unknown thread", reflex.ThreadSignal{Thread: "none", Summon: &reflex.HandoffDecision{Brief: "b"}}, reflex.ErrNoThread},
+		{"thread of another agent", reflex.ThreadSignal{Thread: conversation.Thread, Agent: "coder", Profile: ada, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "b"}}, reflex.ErrThreadChanged},
+		{"thread of another person", reflex.ThreadSignal{Thread: conversation.Thread, Profile: bob, Summon: &reflex.HandoffDecision{Agent: "coder", Brief: "b"}}, reflex.ErrThreadChanged},
+		{"summon without brief", reflex.ThreadSignal{Thread: conversation.Thread, Summon: &reflex.HandoffDecision{Agent: "coder"}}, reflex.ErrInvalidSignal},
+		{"scheme with a book for a brief", reflex.NativeSignal{Agent: "clerk", Source: native, Scheme: &reflex.PrivateHandoffDecision{Brief: strings.Repeat("x", 32<<10+1)}}, reflex.ErrInvalidSignal},
 		{"command without delivery", reflex.CommandSignal{Conversation: conversation.ID, Command: reflex.Command{Name: "x"}}, reflex.ErrInvalidSignal},
 		{"command without name", reflex.CommandSignal{Conversation: conversation.ID, Delivery: "d"}, reflex.ErrInvalidSignal},
 	} {

@@ -64,16 +64,37 @@ type RowQuery struct {
 	Descending bool
 }
 
+// Surface is what a ledger knows of a place where something was said.
+type Surface struct {
+	ID string `json:"id"`
+	// At is when the last of it happened.
+	At time.Time `json:"at"`
+	// Last is the number of the last row, Cursor that of the last one that was part of a prompt.
+	Last   int64 `json:"last"`
+	Cursor int64 `json:"cursor"`
+}
+
+// SurfaceQuery selects surfaces.
+type SurfaceQuery struct {
+	// After is the last surface of the page before; zero for the first page.
+	After Surface
+	Limit int // zero: 100
+}
+
 // Ledger is the append-only log of the visible messages of each surface, with a cursor: up to
 // there the rows have been part of a prompt. NewBooks has the implementation on store.Records.
 type Ledger interface {
-	// Append adds a row and numbers it. If there is a row of the same Delivery, it returns that.
+	// Append adds a row and numbers it. If there is a row of the same Delivery, it returns that. Without
+	// a time it happens now.
 	Append(ctx context.Context, r Row) (Row, error)
 	// Rows lists rows.
 	Rows(ctx context.Context, q RowQuery) ([]Row, error)
+	// Surfaces lists surfaces by when something happened there, the last first.
+	Surfaces(ctx context.Context, q SurfaceQuery) ([]Surface, error)
 	// Cursor returns the number of the last row that was part of a prompt.
 	Cursor(ctx context.Context, surface string) (int64, error)
-	// Bind ties rows of a surface to a message and moves the cursor behind them, together.
+	// Bind ties rows of a surface to a message and moves the cursor behind them, together. A row
+	// that is tied already stays so.
 	Bind(ctx context.Context, surface string, rows []int64, b Binding) error
 	// MarkPresented notes the platform's id of a row. It does nothing to a row that does not exist.
 	MarkPresented(ctx context.Context, id RowID, handle string) error
@@ -83,17 +104,31 @@ const (
 	surfaceKind  = "reflex.surface"
 	rowKind      = "reflex.row"
 	deliveryKind = "reflex.delivery"
+	recentKind   = "reflex.surface.recent"
 )
 
 // surface is the head of a ledger.
 type surface struct {
-	Seq    int64 `json:"seq"`
-	Cursor int64 `json:"cursor"`
+	Seq    int64     `json:"seq"`
+	Cursor int64     `json:"cursor"`
+	At     time.Time `json:"at,omitzero"`
+	// Aged: the age of its rows is listed, see prune.
+	Aged bool `json:"aged,omitempty"`
 }
+
+// recentKey is where a surface is listed by the time of what happened there last.
+func recentKey(on string, at time.Time) string { return timeKey(at) + "/" + on }
 
 type ledgerBook struct {
 	shelf
 	now func() time.Time
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func rowPrefix(surface string) string { return url.PathEscape(surface) + "/" }
@@ -116,14 +151,31 @@ func (b *ledgerBook) Append(ctx context.Context, r Row) (Row, error) {
 		if err != nil {
 			return r, err
 		}
+		row := r
+		if row.At.IsZero() {
+			row.At = b.now()
+		}
+		before := head
 		head.Seq++
-		r.ID.Seq, r.At = head.Seq, b.now()
-		writes := []store.RecordWrite{put(surfaceKind, on, version, head), put(rowKind, rowKey(r.ID), 0, r)}
+		row.ID.Seq = head.Seq
+		var writes []store.RecordWrite
+		head.At = latest(head.At, row.At)
+		if key := recentKey(on, head.At); before.Seq == 0 || key != recentKey(on, before.At) {
+			writes = append(writes, put(recentKind, key, 0, on))
+			if before.Seq > 0 {
+				writes = append(writes, store.RecordWrite{Kind: recentKind, Key: recentKey(on, before.At), Version: 1, Delete: true})
+			}
+		}
+		if !head.Aged {
+			head.Aged = true
+			writes = append(writes, aged(surfaceKind, on, row.At))
+		}
+		writes = append(writes, put(surfaceKind, on, version, head), put(rowKind, rowKey(row.ID), 0, row))
 		if r.Delivery != "" {
-			writes = append(writes, put(deliveryKind, delivery, 0, r.ID))
+			writes = append(writes, put(deliveryKind, delivery, 0, row.ID))
 		}
 		if err = b.write(ctx, writes...); !errors.Is(err, store.ErrConflict) {
-			return r, err
+			return row, err
 		}
 	}
 	return r, fmt.Errorf("reflex: ledger of %q: %w", on, store.ErrConflict)
@@ -137,6 +189,26 @@ func (b *ledgerBook) Rows(ctx context.Context, q RowQuery) ([]Row, error) {
 	return list[Row](ctx, b.shelf, query)
 }
 
+func (b *ledgerBook) Surfaces(ctx context.Context, q SurfaceQuery) ([]Surface, error) {
+	query := store.RecordQuery{Kind: recentKind, Limit: q.Limit, Descending: true}
+	if q.After.ID != "" {
+		query.After = recentKey(q.After.ID, q.After.At)
+	}
+	ids, err := list[string](ctx, b.shelf, query)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Surface, 0, len(ids))
+	for _, id := range ids {
+		head, _, err := find[surface](ctx, b.shelf, surfaceKind, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Surface{ID: id, At: head.At, Last: head.Seq, Cursor: head.Cursor})
+	}
+	return all, nil
+}
+
 func (b *ledgerBook) Cursor(ctx context.Context, on string) (int64, error) {
 	head, _, err := find[surface](ctx, b.shelf, surfaceKind, on)
 	return head.Cursor, err
@@ -144,17 +216,20 @@ func (b *ledgerBook) Cursor(ctx context.Context, on string) (int64, error) {
 
 func (b *ledgerBook) Bind(ctx context.Context, on string, rows []int64, binding Binding) error {
 	for range maxConflicts {
-		head, version, err := get[surface](ctx, b.shelf, surfaceKind, on)
-		if err != nil {
+		head, version, err := find[surface](ctx, b.shelf, surfaceKind, on)
+		if err != nil || version == 0 {
 			return err
 		}
 		head.Cursor = max(head.Cursor, slices.Max(append([]int64{0}, rows...)))
 		writes := []store.RecordWrite{put(surfaceKind, on, version, head)}
 		for _, seq := range rows {
 			key := rowKey(RowID{on, seq})
-			r, version, err := get[Row](ctx, b.shelf, rowKind, key)
+			r, version, err := find[Row](ctx, b.shelf, rowKind, key)
 			if err != nil {
 				return err
+			}
+			if version == 0 || r.Bound != nil {
+				continue // it was pruned; or it stays what it became first, such as another agent's message
 			}
 			r.Bound = &binding
 			writes = append(writes, put(rowKind, key, version, r))

@@ -117,12 +117,16 @@ func TestATeleportCarriesTheHistoryToANewThread(t *testing.T) {
 		name   string
 		resume bool
 		record bool // by a runtime that cannot stop at the call
-	}{{"resumed", true, false}, {"recorded and resumed", true, true}, {"not resumed", false, false}, {"recorded", false, true}} {
+		call   string
+	}{
+		{"resumed", true, false, ""}, {"recorded and resumed", true, true, ""}, {"recorded with its call and resumed", true, true, "move"},
+		{"not resumed", false, false, ""}, {"recorded", false, true, ""},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t)
 			from := dm("lobby", "ada")
-			r := reflex.RelocateRequest{Channel: "desk", Hint: "Off to the desk", Resume: tt.resume}
+			r := reflex.RelocateRequest{Channel: "desk", Hint: "Off to the desk", Resume: tt.resume, Call: tt.call}
 			first := moves(r)
 			if tt.record {
 				first = func(ctx context.Context, rr *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
@@ -147,7 +151,7 @@ func TestATeleportCarriesTheHistoryToANewThread(t *testing.T) {
 			}
 			require.Equal(t, []string{"awake", "route", "react", "teleport", "react"}, o.Path)
 			last := b.clerk.last()
-			if tt.record {
+			if tt.record && tt.call == "" {
 				require.Contains(t, promptOf(last), "You are now in desk")
 			} else {
 				require.Empty(t, last.Prompt)
@@ -161,15 +165,22 @@ func TestATeleportCarriesTheHistoryToANewThread(t *testing.T) {
 	}
 }
 
+// Invariant 6.
 func TestAMoveThatFailedToOpenCopiedNothingHandedOverNothingAnnouncedNothing(t *testing.T) {
 	t.Parallel()
-	same := dm("desk", "ada.l")
+	same, room, foreign := dm("desk", "ada.l"), group("desk", "home", "ada.l"), thread("lobby", "t9", "ada")
 	for _, tt := range []struct {
 		name   string
 		change func(*bundle)
 		want   error
 	}{
 		{"refused", func(b *bundle) { b.desk.refuse = errors.New("full") }, reflex.ErrNothingMoved},
+		{"no thread at all", func(b *bundle) { b.desk.reuse = &room }, reflex.ErrNothingMoved},
+		{"another channel's", func(b *bundle) { b.desk.reuse = &foreign }, reflex.ErrNothingMoved},
+		{"a channel without threads", func(b *bundle) {
+			b.config.Channels = []reflex.Channel{b.lobby, limited{b.desk}}
+			b.open()
+		}, reflex.ErrNothingMoved},
 		{"an existing chat", func(b *bundle) { b.desk.reuse = &same }, reflex.ErrNothingMoved},
 		{"unlinked meanwhile", func(b *bundle) { b.config.Users = reflex.Directory{ada, bob}; b.open() }, reflex.ErrProfileUnlinked},
 		{"agent not there", func(b *bundle) { b.desk.agents = []string{"coder"} }, reflex.ErrAgentNotOnChannel},
@@ -192,6 +203,11 @@ func TestAMoveThatFailedToOpenCopiedNothingHandedOverNothingAnnouncedNothing(t *
 		})
 	}
 }
+
+// limited is a channel that has neither threads nor direct messages.
+type limited struct{ *chat }
+
+func (limited) Surfaces() (threads, directMessages bool) { return false, false }
 
 func TestAnAgentThatCannotForkIsRefusedBeforeAnythingIsOpened(t *testing.T) {
 	t.Parallel()
@@ -225,12 +241,15 @@ func TestAConsoleMovesAThread(t *testing.T) {
 type importer struct {
 	*fake
 	invalid error
+	model   string // of the last run of the session
 }
 
-func (a *importer) ValidateNative(context.Context, reflex.Address) error { return a.invalid }
-func (a *importer) ImportNative(_ context.Context, source reflex.Address, to reflex.Conversation) (string, error) {
+func (a *importer) ValidateNative(context.Context, reflex.Address) (string, error) {
+	return a.model, a.invalid
+}
+func (a *importer) ImportNative(_ context.Context, source reflex.Address, to reflex.Conversation) error {
 	a.fake.forks = append(a.fake.forks, source.Thread+" -> "+to.Thread)
-	return "vendor/large", nil
+	return nil
 }
 
 func TestANativeSessionMovesOnceItsHistoryIsSound(t *testing.T) {
@@ -247,6 +266,13 @@ func TestANativeSessionMovesOnceItsHistoryIsSound(t *testing.T) {
 	require.ErrorIs(t, err, a.invalid)
 	require.Empty(t, b.lobby.opened, "nothing was created or announced")
 	a.invalid = nil
+	for _, model := range []string{"", "none", "other/large"} {
+		a.model = model
+		_, err = b.kick(signal)
+		require.ErrorIs(t, err, reflex.ErrModelNotServed, model)
+		require.Empty(t, b.lobby.opened)
+	}
+	a.model = "large"
 	o, err := b.kick(signal)
 	require.NoError(t, err)
 	require.Equal(t, []string{"awake", "teleport", "react"}, o.Path)
@@ -306,33 +332,16 @@ func TestATeleportTakesTheProjectAndItsTree(t *testing.T) {
 	b.clerk.then(moves(reflex.RelocateRequest{Channel: "desk", Hint: "h", Project: "none"}))
 	_, err = b.say(dm("lobby", "bob"), "go")
 	require.Error(t, err)
-	b.clerk.then(moves(reflex.RelocateRequest{Hint: "h", Project: "none"}))
-	_, err = b.say(dm("lobby", "ada"), "go")
-	require.ErrorIs(t, err, reflex.ErrUnknownProject)
-}
-
-func TestAWorkspaceIsSavedAfterEveryTurnFailedOrNot(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]error{"done": nil, "failed": context.DeadlineExceeded} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spaces, err := reflex.NewDirectories(t.TempDir(), nil)
-			require.NoError(t, err)
-			b := newBundle(t, func(c *reflex.Config) { c.Workspaces = spaces })
-			b.clerk.then(func(_ context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
-				require.NoError(t, os.WriteFile(filepath.Join(r.Dir, "note"), []byte("kept"), 0o600))
-				return reflex.RunResult{}, end
-			})
-			_, err = b.say(dm("lobby", "ada"), "go")
-			require.ErrorIs(t, err, end)
-			require.NoError(t, spaces.Dismiss(t.Context(), b.clerk.last().Thread))
-			dir, err := spaces.Open(t.Context(), b.clerk.last().Thread)
-			require.NoError(t, err)
-			require.FileExists(t, filepath.Join(dir, "note"))
-		})
+	for _, r := range []reflex.RelocateRequest{{Project: "none"}, {Project: "site", Ref: "v2"}, {Ref: "v2"}} {
+		opened := len(b.lobby.opened)
+		b.clerk.then(moves(r))
+		_, err = b.say(dm("lobby", "ada"), "go")
+		require.ErrorIs(t, err, reflex.ErrUnknownProject)
+		require.Len(t, b.lobby.opened, opened, "nothing is opened for it")
 	}
 }
 
+// Invariant 12.
 func TestASendToDirectMessagesIsHeardOnlyThere(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -405,18 +414,32 @@ func TestAMoveInPlaceTakesUpAProject(t *testing.T) {
 	require.ErrorIs(t, err, reflex.ErrNothingMoved)
 }
 
-func TestTheSurfaceThatAPassLandedOnIsBusyToo(t *testing.T) {
+func TestTheSurfaceThatAPassLandedOnIsBusyTooInEveryProcess(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	private := dm("lobby", "ada")
-	b.clerk.then(schemes(reflex.PrivateHandoffDecision{Brief: "b", Hint: "h"}), func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
-		_, err := b.say(private, "me too")
-		require.ErrorIs(t, err, reflex.ErrBusy)
-		return reflex.RunResult{}, nil
-	}, replies("ok"))
-	b.said(group("lobby", "team", "ada"), "go")
-	require.Equal(t, "ok", b.said(private, "now").Text())
-	require.Contains(t, promptOf(b.clerk.last()), "me too")
+	other := b.other()
+	for name, tt := range map[string]struct {
+		leaves turn
+		lands  reflex.Address
+	}{
+		"direct messages": {schemes(reflex.PrivateHandoffDecision{Brief: "b", Hint: "h"}), dm("lobby", "ada")},
+		"a new thread": {moves(reflex.RelocateRequest{Channel: "desk", Hint: "h", Resume: true}),
+			reflex.Address{Channel: "desk", Type: reflex.Group, Chat: "home", User: "ada.l", Thread: "t1", Shared: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.clerk.then(tt.leaves, func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
+				for _, process := range []*bundle{b, other} {
+					_, err := process.say(tt.lands, "me too")
+					require.ErrorIs(t, err, reflex.ErrBusy)
+				}
+				return reflex.RunResult{}, nil
+			}, replies("ok"))
+			b.said(group("lobby", "team", "ada"), "go")
+			other.clerk.then(replies("ok"))
+			require.Equal(t, "ok", other.said(tt.lands, "now").Text())
+			require.Contains(t, promptOf(other.clerk.last()), "me too")
+		})
+	}
 }
 
 func TestAMoveInPlaceInAGroupOwnsNothing(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -27,6 +28,7 @@ type pass struct {
 	runAt   Spot
 	outcome *Outcome
 	held    []string // surfaces that it landed on
+	spoken  []Spot   // surfaces on which it said something
 }
 
 // takeoverNumbers leaves room between the numbers of one process and of the next.
@@ -89,8 +91,11 @@ func (p *pass) say(at Spot, data Data) {
 	case RunEnded:
 		p.run = nil
 	}
+	if !slices.ContainsFunc(p.spoken, func(s Spot) bool { return s.Channel == at.Channel && s.Surface == at.Surface }) {
+		p.spoken = append(p.spoken, at)
+	}
 	p.seq++
-	private := at.Address.Type == DM && !at.Address.Shared && at.Surface != p.asked.Surface
+	private := at.Address.Private() && at.Surface != p.asked.Surface
 	p.e.bus.Publish(Event{
 		Seq: p.seq, Time: p.e.config.Now(), Kick: p.kick, At: at, AskedOn: p.asked, Private: private, Data: data,
 	})
@@ -130,9 +135,39 @@ func (e *Engine) sleep(kick uuid.UUID, err error) {
 		return // it never woke
 	}
 	p.endRun("failed")
+	p.tell(err)
+	p.drawn()
 	p.fallAsleep(err)
 	for _, surface := range p.held {
 		e.free(surface, kick)
+	}
+}
+
+// tell says why the pass failed, where the turn came from.
+func (p *pass) tell(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && p.source.Surface != "" {
+		p.say(p.source, RunFailed{Message: publicText(err), Trace: p.kick})
+	}
+}
+
+// drawn waits for the channels to draw what the pass said, for a while.
+func (p *pass) drawn() {
+	if p.e.config.DrawWait == 0 {
+		return
+	}
+	p.mu.Lock()
+	spoken := p.spoken
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), p.e.config.DrawWait)
+	defer cancel()
+	for _, at := range spoken {
+		for _, d := range p.e.drawers {
+			if d.channel == at.Channel {
+				d.drawn(ctx, at.Surface)
+			}
+		}
 	}
 }
 
@@ -143,9 +178,6 @@ func (p *pass) fallAsleep(err error) {
 	how := OutcomeError
 	if err == nil && p.outcome != nil {
 		how = p.outcome.Kind
-	}
-	if err != nil && p.source.Surface != "" {
-		p.say(p.source, RunFailed{Message: publicText(err), Trace: p.kick})
 	}
 	p.say(p.asked, ReflexAsleep{Outcome: how})
 }

@@ -2,6 +2,8 @@ package reflex_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"testing"
@@ -19,9 +21,7 @@ import (
 func TestTwoProcessesExcludeEachOtherOnASurface(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	other := newBundle(t)
-	other.store, other.config.Store = b.store, b.store
-	other.open()
+	other := b.other()
 	at := thread("lobby", "t", "ada")
 	b.clerk.then(func(context.Context, *reflex.RunRequest, func(reflex.Progress)) (reflex.RunResult, error) {
 		_, err := other.say(at, "and I")
@@ -154,6 +154,27 @@ func TestAnEngineSaysAllThatIsWrongWithItsConfiguration(t *testing.T) {
 	require.NoError(t, err, "a store that has records by a wrapper")
 }
 
+func TestWithAClockAndIDsOfItsOwnAnEngineDoesTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	play := func() string {
+		ids, at := byte(0), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		b := newBundle(t, func(c *reflex.Config) {
+			c.Now = func() time.Time { return at }
+			c.NewID = func() uuid.UUID { ids++; return uuid.UUID{15: ids} }
+		})
+		b.lobby.fail = errors.New("no screen") // drawing takes its time
+		b.clerk.then(summons("coder"))
+		b.coder.then(suspends(approval, question))
+		o := b.said(dm("lobby", "ada"), "pay")
+		require.Equal(t, uuid.UUID{15: 1}, o.Kick)
+		require.Equal(t, uuid.UUID{15: 2}.String(), o.Batch)
+		told, err := json.Marshal([]any{b.heard(), b.rows(dm("lobby", "ada")), b.batch(o.Batch)})
+		require.NoError(t, err)
+		return string(told)
+	}
+	require.Equal(t, play(), play())
+}
+
 // uncontrolled is an agent whose turns it does not steer.
 type uncontrolled struct{ *fake }
 
@@ -185,10 +206,16 @@ func (a *closing) Run(ctx context.Context, r *reflex.RunRequest) iter.Seq2[refle
 
 func TestTheStreamOfAnAgentIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]turn{"done": replies("ok"), "failed": fails(context.DeadlineExceeded)} {
+	for name, do := range map[string]turn{"done": replies("ok"), "failed": fails(context.DeadlineExceeded), "cancelled": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBundle(t)
+			b.lobby.fail = errors.New("no screen")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if do == nil {
+				do = cancels(cancel)
+			}
 			var holders []uuid.UUID
 			b.config.Agents = []reflex.Agent{&closing{fake: b.clerk, closed: func(conversation string) {
 				holder, err := b.engine.Books().Turns.Holder(context.Background(), conversation)
@@ -197,7 +224,7 @@ func TestTheStreamOfAnAgentIsClosedBeforeItsTurnIsGivenUp(t *testing.T) {
 			}}, b.coder}
 			b.open()
 			b.clerk.then(do)
-			_, _ = b.say(dm("lobby", "ada"), "go")
+			_, _ = b.engine.Say(ctx, dm("lobby", "ada"), inbound("ada", "go"))
 			require.Len(t, holders, 1)
 			require.NotEqual(t, uuid.Nil, holders[0])
 			b.freeTurns()

@@ -40,7 +40,9 @@ type ReactAgent struct {
 }
 
 // NewReactAgent returns an agent of the name that the react agent has. Opts may be nil. Give the
-// react agent the [ControlTools] and an [AskTool] for it to hand over, move and ask.
+// react agent the [ControlTools] and an [AskTool] for it to hand over, move and ask. The capabilities
+// of the person whose turn it is are granted beside its own, which its policy must permit
+// (react.PolicyExtensible).
 func NewReactAgent(a *react.Agent, opts *ReactAgentOptions) *ReactAgent {
 	r := &ReactAgent{agent: a}
 	if opts != nil {
@@ -149,6 +151,9 @@ func (l *loop) runID(round int) uuid.UUID {
 // first is the input that the run begins with.
 func (l *loop) first() (react.Input, error) {
 	if len(l.r.Results) == 0 {
+		if len(l.r.Prompt) == 0 {
+			return react.Input{}, fmt.Errorf("%w: a run without a prompt and results", ErrInvariant)
+		}
 		m := message.NewUserBlocks(blocksOf(l.r.Prompt)...)
 		m.ID = idOf("prompt", l.r.Run.String())
 		if l.r.Profile != nil {
@@ -223,6 +228,10 @@ func (l *loop) once(in react.Input) (react.State, []graph.Question, error) {
 	in.Model = react.Optional[*react.ModelConfig]{}
 	if l.r.Model != l.a.opts.Models[0] {
 		in.Model = react.Set(&react.ModelConfig{Override: &react.ModelOverride{Model: l.r.Model}})
+	}
+	in.CapabilityOverride = react.Set[*react.CapabilityOverride](nil)
+	if len(l.r.Capabilities) > 0 {
+		in.CapabilityOverride = react.Set(&react.CapabilityOverride{Strategy: react.OverrideExtend, Capabilities: l.r.Capabilities})
 	}
 	l.round++
 	run, err := l.a.agent.Start(WithSession(l.ctx, l.r.Session), in)

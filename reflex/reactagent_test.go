@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/react/reacttest"
 	"github.com/everstep-go/everstep/reflex"
+	"github.com/everstep-go/everstep/store"
 )
 
 // reacting replaces the clerk by a react agent with a script.
@@ -171,7 +173,7 @@ func TestTheControlToolsSteerTheTurnAndTellTheModelWhyNot(t *testing.T) {
 		want string
 		path int
 	}{
-		{"inspect", call("c", "inspect", "{}"), `"agents":["coder"]`, 3},
+		{"inspect", call("c", "inspect", "{}"), `"agents":[{"agent":"coder","models":["small","vendor/large"]}]`, 3},
 		{"send", call("c", "send", map[string]string{"text": "x"}), "said here", 3},
 		{"send nothing", call("c", "send", map[string]string{"text": " "}), "nothing to send", 3},
 		{"dismiss", call("c", "dismiss", "{}"), "goes when the turn is over", 3},
@@ -232,4 +234,110 @@ func TestAFailedResumeOfAReactAgentIsTriedAgainWithTheSameAnswers(t *testing.T) 
 	require.Equal(t, "settled", o.Text())
 	require.Equal(t, "paid Ada", results(script))
 	require.Len(t, *paid, 1, "the tool's result was kept")
+}
+
+func TestTheModeIsAskedAtEachQuestionAndNotOnce(t *testing.T) {
+	t.Parallel()
+	at := thread("lobby", "t", "ada")
+	var b *bundle
+	mode := func(mode reflex.PermissionMode) {
+		owner, err := b.engine.Books().Handoffs.Owner(t.Context(), at.ID())
+		require.NoError(t, err)
+		_, err = b.engine.Books().Conversations.Change(t.Context(), owner.To, func(c *reflex.Conversation) { c.Mode = mode })
+		require.NoError(t, err)
+	}
+	second := reacttest.Call(call("c2", "pay", map[string]string{"to": "Bob"}))
+	second.Before = func(context.Context, *message.Request) error {
+		mode(reflex.AskPeople) // somebody got worried while the run went on
+		return nil
+	}
+	var paid *[]string
+	b, _, paid = reacting(t, reflex.ReactAgentOptions{}, reacttest.Say("hello"), reacttest.Call(payAda), second)
+	b.said(at, "hi")
+	mode(reflex.BypassPermissions)
+	o := b.said(at, "pay both")
+	require.Equal(t, reflex.OutcomeSuspended, o.Kind)
+	require.Equal(t, []string{"Ada"}, *paid)
+	require.JSONEq(t, `{"to":"Bob"}`, string(o.Requests[0].Arguments))
+	// The prompt was bound once, although the agent ran twice for it.
+	require.Equal(t, b.rows(at)[2].Bound.Run, b.batchRun(o.Batch))
+}
+
+// batchRun is the run that asked a batch, as its events name it.
+func (b *bundle) batchRun(batch string) (run uuid.UUID) {
+	b.sub.Close()
+	for e := range b.sub.Events(b.Context()) {
+		switch d := e.Data.(type) {
+		case reflex.RunStarted:
+			run = d.Run
+		case reflex.BatchAsked:
+			if d.Batch == batch {
+				return run
+			}
+		}
+	}
+	return uuid.Nil
+}
+
+func TestAReplyIsBoundToTheMessageOfTheModel(t *testing.T) {
+	t.Parallel()
+	b, _, _ := reacting(t, reflex.ReactAgentOptions{}, reacttest.Say("hello"))
+	at := thread("lobby", "t", "ada")
+	o := b.said(at, "hi")
+	bound := b.rows(at)[o.Row.Seq-1].Bound
+	c, err := b.engine.Books().Conversations.Conversation(t.Context(), bound.Conversation)
+	require.NoError(t, err)
+	require.Equal(t, c.LastMessage, bound.Message)
+	page, err := b.store.Messages(t.Context(), &store.MessageQuery{Tenant: "default", Session: c.Session})
+	require.NoError(t, err)
+	require.Len(t, page.Items, 2)
+	require.Contains(t, []uuid.UUID{page.Items[0].ID, page.Items[1].ID}, bound.Message)
+	require.Equal(t, "hello", o.Text())
+}
+
+func TestAReactAgentGrantsWhatThePersonBrings(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		policy react.CapabilityPolicy
+		user   string
+		tools  int
+		fails  bool
+	}{
+		"a known person":   {react.PolicyExtensible, "ada", 1, false},
+		"somebody unknown": {react.PolicyExtensible, "bob", 0, false},
+		"a locked agent":   {react.PolicyLocked, "ada", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBundle(t, func(c *reflex.Config) { c.Capabilities = (&people{}).capabilities })
+			script := reacttest.NewScript(reacttest.Say("hello"), reacttest.Say("hello"))
+			calendar := react.NewTool("calendar", "Reads it.", func(context.Context, struct{}) (string, error) { return "", nil },
+				&react.ToolOptions{Capabilities: []string{"u-ada::calendar"}})
+			a, err := react.New(react.Config{
+				Name: "clerk", Model: script, Store: b.store, Logger: slog.New(slog.DiscardHandler), Tools: []react.Tool{calendar}, CapabilityPolicy: tt.policy,
+			})
+			require.NoError(t, err)
+			b.config.Agents = []reflex.Agent{reflex.NewReactAgent(a, nil), b.coder}
+			b.open()
+			at := thread("lobby", "t", tt.user)
+			_, err = b.say(at, "hi")
+			if tt.fails {
+				require.ErrorContains(t, err, "capabilit")
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, script.Requests()[0].Tools, tt.tools)
+			b.said(thread("lobby", "t", "bob"), "and I?") // in the same conversation
+			require.Empty(t, script.Requests()[1].Tools, "they are the person's, and not the conversation's")
+		})
+	}
+}
+
+func TestARunOfAReactAgentNeedsAPromptOrResults(t *testing.T) {
+	t.Parallel()
+	a, err := react.New(react.Config{Name: "clerk", Model: reacttest.NewScript()})
+	require.NoError(t, err)
+	for _, err := range reflex.NewReactAgent(a, nil).Run(t.Context(), &reflex.RunRequest{Run: uuid.New()}) {
+		require.ErrorIs(t, err, reflex.ErrInvariant)
+	}
 }

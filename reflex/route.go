@@ -3,6 +3,7 @@ package reflex
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -62,44 +63,53 @@ func (e *Engine) loadPrompt(ctx context.Context, s State, t Thread) (State, erro
 	if s.Trigger.IsZero() {
 		return s, nil
 	}
-	cursor, err := e.books.Ledger.Cursor(ctx, t.Surface())
-	if err != nil {
+	rows, more, err := e.pendingRows(ctx, s.Trigger, s.Decision.Agent)
+	if err != nil || len(rows) == 0 {
 		return s, err
 	}
-	var prompt []Segment
-	var rows []int64
-	for after := cursor; after < s.Trigger.Seq; {
-		page, err := e.books.Ledger.Rows(ctx, RowQuery{Surface: t.Surface(), After: after, Limit: 100})
-		if err != nil {
+	s.Prompt, s.Rows = nil, nil
+	if t.Parent != "" && !more {
+		if s.Prompt, err = e.recap(ctx, t, rows[0].ID.Seq); err != nil {
 			return s, err
 		}
-		if len(page) == 0 {
-			break
+	}
+	if more {
+		s.Prompt = append(s.Prompt, Segment{Text: fmt.Sprintf("(These are the last %d messages. More were said before.)", len(rows))})
+	}
+	for _, r := range rows {
+		s.Prompt = append(s.Prompt, shown(r)...)
+		s.Rows = append(s.Rows, r.ID.Seq)
+	}
+	return s, nil
+}
+
+// pendingRows returns the rows that are pending for an agent up to a trigger: the last ones, if there
+// are more than a prompt has.
+func (e *Engine) pendingRows(ctx context.Context, trigger RowID, agent string) (rows []Row, more bool, err error) {
+	cursor, err := e.books.Ledger.Cursor(ctx, trigger.Surface)
+	if err != nil {
+		return nil, false, err
+	}
+	for before := trigger.Seq + 1; before > cursor+1; {
+		page, err := e.books.Ledger.Rows(ctx, RowQuery{Surface: trigger.Surface, After: before, Descending: true, Limit: 100})
+		if err != nil {
+			return nil, false, err
 		}
 		for _, r := range page {
-			after = r.ID.Seq
-			if r.ID.Seq > s.Trigger.Seq {
-				break
-			}
-			if !pending(r, s.Decision.Agent) {
+			if before = r.ID.Seq; before <= cursor || !pending(r, agent) {
 				continue
 			}
-			prompt = append(prompt, shown(r)...)
-			rows = append(rows, r.ID.Seq)
+			if more = len(rows) >= e.config.MaxPending; more {
+				break
+			}
+			rows = append(rows, r)
+		}
+		if len(page) == 0 || more {
+			break
 		}
 	}
-	if len(rows) == 0 {
-		return s, nil
-	}
-	if t.Parent != "" {
-		recap, err := e.recap(ctx, t, rows[0])
-		if err != nil {
-			return s, err
-		}
-		prompt = append(recap, prompt...)
-	}
-	s.Prompt, s.Rows = prompt, rows
-	return s, nil
+	slices.Reverse(rows)
+	return rows, more, nil
 }
 
 // pending reports whether a row behind the cursor is something that an agent is yet to be told: what

@@ -3,9 +3,11 @@ package reflex_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/reflex"
@@ -64,6 +66,23 @@ func TestAPromptHoldsAllThatWasSaidSinceTheLastOne(t *testing.T) {
 	}
 }
 
+func TestAPromptHasTheLastOfVeryMuchThatWasSaid(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t)
+	room := group("lobby", "team", "ada")
+	b.lobby.recap = 0
+	for i := range 450 { // without the agent being asked
+		_, err := b.engine.Receive(t.Context(), room, inbound("bob", fmt.Sprint("m", i)))
+		require.NoError(t, err)
+	}
+	b.said(room, "what do you think?")
+	prompt := promptOf(b.clerk.last())
+	require.True(t, strings.HasPrefix(prompt, "(These are the last 200 messages. More were said before.)|Bob (id bob):|m251|"), prompt[:90])
+	require.True(t, strings.HasSuffix(prompt, "|m449|Ada (id ada, user u-ada):|what do you think?"))
+	b.said(room, "and now?")
+	require.Equal(t, "Ada (id ada, user u-ada):|and now?", promptOf(b.clerk.last()), "what was left out is not pending any more")
+}
+
 func TestAPictureReachesThePromptAsItself(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
@@ -94,11 +113,16 @@ func TestWhatAFailedRunDidNotTakeUpStaysPending(t *testing.T) {
 func TestARouteTakesOnlyAgentsThatAreConnected(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
-	b.lobby.agents = []string{"ghost", "coder", "clerk"}
+	b.lobby.agents = []string{"ghost", "coder", "clerk", "coder"}
+	b.clerk.models = []string{"tiny"}
 	routes, err := b.engine.Routes("lobby")
 	require.NoError(t, err)
-	require.Len(t, routes, 2)
-	require.Equal(t, "coder", routes[0].ID())
+	require.Equal(t, []reflex.Route{{Agent: "coder", Models: []string{"small", "vendor/large"}}, {Agent: "clerk", Models: []string{"tiny"}}}, routes,
+		"in the channel's order, each once, with its own models")
+	b.clerk.models = nil
+	routes, err = b.engine.Routes("lobby")
+	require.NoError(t, err)
+	require.Len(t, routes, 1, "who serves no model cannot run")
 	_, err = b.engine.Routes("nowhere")
 	require.ErrorIs(t, err, reflex.ErrUnknownChannel)
 }
@@ -131,7 +155,10 @@ func TestASummonHandsTheConversationOverInPlace(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)
 	at := dm("lobby", "ada")
-	b.clerk.then(summons("coder"))
+	message := uuid.New()
+	b.clerk.then(func(_ context.Context, r *reflex.RunRequest, _ func(reflex.Progress)) (reflex.RunResult, error) {
+		return reflex.RunResult{Output: reflex.Text("over to coder"), Message: message}, r.Session.Summon(reflex.HandoffDecision{Agent: "coder", Brief: "brief for coder"})
+	})
 	b.coder.then(replies("I am coder"))
 	o := b.said(at, "please code")
 	require.Equal(t, []string{"awake", "route", "react", "summon", "react"}, o.Path)
@@ -145,7 +172,7 @@ func TestASummonHandsTheConversationOverInPlace(t *testing.T) {
 	require.NoError(t, err)
 	h := history[0]
 	require.Equal(t, b.coder.last().Conversation.ID, h.To)
-	require.Equal(t, reflex.Origin{Agent: "clerk", Conversation: b.clerk.last().Conversation.ID, Run: b.clerk.last().Run}, h.From)
+	require.Equal(t, reflex.Origin{Agent: "clerk", Conversation: b.clerk.last().Conversation.ID, Run: b.clerk.last().Run, Message: message}, h.From)
 
 	events := b.heard()
 	require.Equal(t, "reflex_awake run_started run_result run_ended gateway run_started text_message_content run_result run_ended reflex_asleep", kinds(events))
@@ -185,6 +212,7 @@ func TestTwoAgentsThatSummonEachOtherComeToAnEnd(t *testing.T) {
 	b.freeTurns()
 }
 
+// Invariant 8.
 func TestAGroupsMainSurfaceIsNeverOwned(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t)

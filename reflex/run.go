@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -86,8 +87,12 @@ func (n *runAgent) turn(ctx context.Context, p *pass, s State) (_ State, _ way, 
 			return s, 0, err
 		}
 	}
+	request := t.request(s)
+	if err := n.e.answersAsPrompt(ctx, t, s, request); err != nil {
+		return s, 0, err
+	}
 	r, err := graph.Task(ctx, "run", func(ctx context.Context) (report, error) {
-		return n.e.drive(ctx, t, s.Rows, a.Run(ctx, t.request(s)))
+		return n.e.drive(ctx, t, s.Rows, a.Run(ctx, request))
 	}, &graph.TaskOptions{AtMostOnce: true})
 	if errors.Is(err, graph.ErrOutcomeUnknown) {
 		err = fmt.Errorf("%w: %s in %s: %w", ErrInterrupted, a.ID(), t.thread.ID, err)
@@ -114,6 +119,7 @@ type turnOf struct {
 	step         int
 	name         string
 	dir          string
+	capabilities []string
 	dismissed    bool
 }
 
@@ -128,8 +134,10 @@ func (e *Engine) beginTurn(ctx context.Context, p *pass, s *State, a Agent, mode
 	if err != nil {
 		return nil, err
 	}
-	if err := e.books.Turns.Take(ctx, conversation.ID, p.kick); err != nil {
+	if ours, err := e.books.Turns.Claim(ctx, conversation.ID, p.kick); err != nil {
 		return nil, err
+	} else if !ours {
+		return nil, fmt.Errorf("%w: conversation %s", ErrTurnActive, conversation.ID)
 	}
 	s.Step++
 	s.Decision = &Decision{Agent: a.ID(), Model: model, Effort: s.Decision.Effort, Brief: s.Decision.Brief, Hint: s.Decision.Hint}
@@ -145,10 +153,34 @@ func (e *Engine) beginTurn(ctx context.Context, p *pass, s *State, a Agent, mode
 		e: e, p: p, step: s.Step, thread: thread, target: s.Target, profile: s.Profile, agent: a.ID(), conversation: conversation,
 	}
 	t.suspender = &suspender{t: t, state: *s}
-	if t.dir, err = e.config.Workspaces.Open(ctx, thread); err != nil {
+	if err := e.prepare(ctx, t, s.Profile); err != nil {
 		return nil, errors.Join(err, e.endTurn(ctx, t))
 	}
 	return t, nil
+}
+
+// prepare gets what the turn works with: its directory, and what the person has whose turn it is.
+func (e *Engine) prepare(ctx context.Context, t *turnOf, person *Profile) (err error) {
+	t.thread, err = e.books.Threads.Change(ctx, t.thread.ID, func(th *Thread) error {
+		th.use(t.conversation.ID, e.config.Now())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if t.dir, err = e.config.Workspaces.Open(ctx, t.thread); err != nil {
+		return err
+	}
+	if t.dir != "" {
+		t.conversation, err = e.books.Conversations.Change(ctx, t.conversation.ID, func(c *Conversation) { c.Dir = t.dir })
+		if err != nil {
+			return err
+		}
+	}
+	if e.config.Capabilities != nil && person != nil && person.User != "" {
+		t.capabilities, err = e.config.Capabilities(ctx, *person, t.agent.ID())
+	}
+	return err
 }
 
 // endTurn saves the turn's workspace, whatever happened, and gives up its place.
@@ -184,14 +216,14 @@ func (e *Engine) supersede(ctx context.Context, t *turnOf) error {
 	return e.expireAll(ctx, t, func(b Batch) bool { return b.Kick != t.p.kick })
 }
 
-// expireAll ends those of the conversation's pending batches that are to end, and says so.
+// expireAll ends those of the conversation's open batches that are to end, and says so.
 func (e *Engine) expireAll(ctx context.Context, t *turnOf, which func(Batch) bool) error {
 	open, err := e.books.Batches.Open(ctx, t.conversation.ID)
 	if err != nil {
 		return err
 	}
 	for _, b := range open {
-		if b.Status != BatchPending || !which(b) {
+		if !which(b) {
 			continue
 		}
 		b, expired, err := e.books.Batches.Expire(ctx, b.ID)
@@ -214,7 +246,8 @@ func (e *Engine) orphaned(ctx context.Context, t *turnOf) error {
 func (t *turnOf) request(s State) *RunRequest {
 	r := &RunRequest{
 		Kick: t.p.kick, Run: t.run, Name: t.name, Conversation: t.conversation, Thread: t.thread, Target: s.Target,
-		Model: t.model, Session: t.session, Suspender: t.suspender, Profile: s.Profile, Dir: t.dir, Results: s.Results,
+		Model: t.model, Session: t.session, Suspender: t.suspender, Profile: s.Profile, Capabilities: t.capabilities, Dir: t.dir,
+		Results: s.Results,
 		Mode: func(ctx context.Context) PermissionMode {
 			c, err := t.e.books.Conversations.Conversation(ctx, t.conversation.ID)
 			if err != nil || c.Mode == "" {
@@ -237,6 +270,29 @@ func (t *turnOf) request(s State) *RunRequest {
 		r.Prompt = s.Prompt
 	}
 	return r
+}
+
+// answersAsPrompt makes the results of what was asked the prompt, for an agent that takes no results.
+func (e *Engine) answersAsPrompt(ctx context.Context, t *turnOf, s State, r *RunRequest) error {
+	a, ok := t.agent.(interface{ AnswersAsPrompt() bool })
+	if !ok || len(r.Results) == 0 || !a.AnswersAsPrompt() {
+		return nil
+	}
+	var calls []DeferredCall
+	if s.Batch != "" {
+		b, err := e.books.Batches.Batch(ctx, s.Batch)
+		if err != nil {
+			return err
+		}
+		calls = b.Calls
+	}
+	for id, result := range r.Results {
+		if result.Kind == MoveCall {
+			calls = append(calls, DeferredCall{ID: id, Kind: MoveCall})
+		}
+	}
+	r.Prompt, r.Results = Text(r.Results.Prompt(calls)), nil
+	return nil
 }
 
 // report is what is kept of a run.
@@ -282,6 +338,7 @@ func (e *Engine) drive(ctx context.Context, t *turnOf, rows []int64, progress it
 			return report{}, err
 		}
 	}
+	result.Output = slices.Clone(result.Output) // the agent may go on with its own
 	r := report{Result: *result, Decision: t.session.recorded()}
 	r.Batch, r.Calls, r.Move = t.suspender.taken()
 	return r, nil

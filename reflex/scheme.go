@@ -47,7 +47,7 @@ func (n *privateHandoff) open(ctx context.Context, p *pass, s State) (State, boo
 			channel = s.Profile.Channel
 		}
 	}
-	c, err := n.e.channel(channel)
+	c, err := n.e.canOpenDM(channel)
 	if err != nil {
 		return s, false, err
 	}
@@ -57,14 +57,14 @@ func (n *privateHandoff) open(ctx context.Context, p *pass, s State) (State, boo
 	}
 	key := fmt.Sprintf("%s/%d/scheme", p.kick, s.Step)
 	dm, err := graph.Task(ctx, "open", func(ctx context.Context) (opened, error) {
-		at, err := c.OpenDM(ctx, OpenRequest{Key: key, Profile: profile, Hint: d.Hint})
+		at, err := openDM(ctx, c, OpenRequest{Key: key, Profile: profile, Hint: d.Hint})
 		if ctx.Err() != nil {
 			return opened{}, context.Cause(ctx)
 		}
 		if err != nil {
 			return opened{Reason: err.Error()}, nil
 		}
-		return opened{Address: at, OK: at.Type == DM}, nil
+		return opened{Address: at, OK: true}, nil
 	})
 	if err != nil {
 		return s, false, err
@@ -116,18 +116,24 @@ func (n *privateHandoff) land(ctx context.Context, p *pass, s State, c Channel, 
 	if current != nil && current.Kind != Native {
 		s.Announce = &announced{At: spotOf(*current), Moved: Moved{Action: "scheme", Agent: a.ID(), Destination: at}}
 	}
-	n.e.hold(p, t.Surface())
+	if err := n.e.hold(ctx, p, t.Surface()); err != nil {
+		return s, false, err
+	}
 	s.Target, s.Thread, s.Private, s.RunName = Place{Address: at, Mode: Main}, t.ID, nil, "summon"
 	s.Decision = &Decision{Agent: a.ID(), Model: model, Brief: d.Brief, Hint: d.Hint}
 	return s, true, nil
 }
 
-// hold keeps a surface that a pass landed on from being kicked in this process while the pass goes
-// on there, if nobody has it.
-func (e *Engine) hold(p *pass, surface string) {
+// hold keeps a surface that a pass landed on from being kicked while the pass goes on there, unless
+// another pass has it: that one was there before, and conversations have one turn at a time.
+func (e *Engine) hold(ctx context.Context, p *pass, surface string) error {
+	if _, err := e.books.Surfaces.Claim(ctx, surface, p.kick); err != nil {
+		return err
+	}
 	if e.take(surface, p.kick) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.held = append(p.held, surface)
 	}
+	return nil
 }

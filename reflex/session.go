@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -52,36 +53,33 @@ func SessionFrom(ctx context.Context) *TurnSession {
 
 // View is what a turn may know of where it is.
 type View struct {
-	Agent   string   `json:"agent"`
-	Thread  string   `json:"thread"`
-	Place   string   `json:"place"`
-	Private bool     `json:"private"`
-	Asker   string   `json:"asker,omitempty"`
-	Agents  []string `json:"agents"` // that may be summoned here
-	Project string   `json:"project,omitempty"`
+	Agent   string  `json:"agent"`
+	Thread  string  `json:"thread"`
+	Place   string  `json:"place"`
+	Private bool    `json:"private"`
+	Asker   string  `json:"asker,omitempty"`
+	Agents  []Route `json:"agents"` // that may be summoned here
+	Project string  `json:"project,omitempty"`
 }
 
 // Inspect returns where the turn is and whom it may hand over to.
 func (s *TurnSession) Inspect() View {
-	v := View{Agent: s.agent, Thread: s.thread.ID, Place: s.target.Address.Channel, Private: s.thread.Private(), Project: s.thread.Project, Agents: []string{}}
+	v := View{Agent: s.agent, Thread: s.thread.ID, Place: s.target.Address.Channel, Private: s.thread.Address.Private(), Project: s.thread.Project, Agents: []Route{}}
 	if s.profile != nil {
 		v.Asker = s.profile.Name
 	}
 	routes, _ := s.e.Routes(s.target.Address.Channel)
-	for _, a := range routes {
-		if a.ID() != s.agent {
-			v.Agents = append(v.Agents, a.ID())
-		}
-	}
+	v.Agents = append(v.Agents, slices.DeleteFunc(routes, func(r Route) bool { return r.Agent == s.agent })...)
 	return v
 }
 
-func (s *TurnSession) brief(brief string) error {
+// checkBrief says what is wrong with a brief.
+func (e *Engine) checkBrief(brief string) error {
 	if strings.TrimSpace(brief) == "" {
 		return errors.New("the brief is empty: say what is to be done")
 	}
-	if len(brief) > s.e.config.MaxBrief {
-		return fmt.Errorf("the brief has %d bytes; %d are allowed", len(brief), s.e.config.MaxBrief)
+	if len(brief) > e.config.MaxBrief {
+		return fmt.Errorf("the brief has %d bytes; %d are allowed", len(brief), e.config.MaxBrief)
 	}
 	return nil
 }
@@ -101,7 +99,7 @@ func (s *TurnSession) recorded() recorded {
 
 // Summon decides to hand the conversation to another agent.
 func (s *TurnSession) Summon(d HandoffDecision) error {
-	if err := s.brief(d.Brief); err != nil {
+	if err := s.e.checkBrief(d.Brief); err != nil {
 		return err
 	}
 	if d.Agent == s.agent {
@@ -124,10 +122,10 @@ func (s *TurnSession) Summon(d HandoffDecision) error {
 
 // Scheme decides to take the work into the asker's direct messages.
 func (s *TurnSession) Scheme(ctx context.Context, d PrivateHandoffDecision) error {
-	if err := s.brief(d.Brief); err != nil {
+	if err := s.e.checkBrief(d.Brief); err != nil {
 		return err
 	}
-	if s.thread.Private() {
+	if s.thread.Address.Private() {
 		return errors.New("this is private already")
 	}
 	if s.profile == nil || s.profile.User == "" && d.Channel != "" && d.Channel != s.profile.Channel {
@@ -136,7 +134,7 @@ func (s *TurnSession) Scheme(ctx context.Context, d PrivateHandoffDecision) erro
 	if d.Channel == "" {
 		d.Channel = s.target.Address.Channel
 	}
-	if _, err := s.e.channel(d.Channel); err != nil {
+	if _, err := s.e.canOpenDM(d.Channel); err != nil {
 		return err
 	}
 	if _, err := s.e.profileOn(ctx, *s.profile, d.Channel); err != nil {
@@ -148,6 +146,9 @@ func (s *TurnSession) Scheme(ctx context.Context, d PrivateHandoffDecision) erro
 
 // CheckTeleport says whether a move could be made, before anything asks for it.
 func (s *TurnSession) CheckTeleport(ctx context.Context, r RelocateRequest) error {
+	if err := canFork(s.e.agents[s.agent], r); err != nil {
+		return err
+	}
 	return s.e.preflight(ctx, r, s.target, s.agent, s.profile)
 }
 
@@ -174,6 +175,7 @@ func (s *TurnSession) Send(ctx context.Context, channel string, segments []Segme
 	if blank(segments) {
 		return "", errors.New("there is nothing to send")
 	}
+	segments = slices.Clone(segments) // an event stays what it was, whatever the agent does with them
 	s.mu.Lock()
 	s.sends++
 	n := s.sends
@@ -183,7 +185,8 @@ func (s *TurnSession) Send(ctx context.Context, channel string, segments []Segme
 		s.p.publish(here, MessageSent{Segments: segments})
 		return "here", nil
 	}
-	at, err := s.openDM(ctx, channel, fmt.Sprintf("%s/%d/send/%d", s.p.kick, s.step, n))
+	key := fmt.Sprintf("%s/%d/send/%d", s.p.kick, s.step, n)
+	at, err := s.openDM(ctx, channel, key)
 	if err != nil {
 		s.p.publish(here, MessageSent{Segments: segments})
 		return "here: the direct messages could not be opened", nil
@@ -193,8 +196,7 @@ func (s *TurnSession) Send(ctx context.Context, channel string, segments []Segme
 		return "", err
 	}
 	row, err := s.e.books.Ledger.Append(ctx, Row{
-		ID: RowID{Surface: t.Surface()}, Kind: OutboundRow, Thread: t.ID, Agent: s.agent, Segments: segments,
-		Delivery: fmt.Sprintf("%s/%d/send/%d", s.p.kick, s.step, n),
+		ID: RowID{Surface: t.Surface()}, Kind: OutboundRow, Thread: t.ID, Agent: s.agent, Segments: segments, Delivery: key,
 	})
 	if err != nil {
 		return "", err
@@ -207,7 +209,7 @@ func (s *TurnSession) openDM(ctx context.Context, channel, key string) (Address,
 	if s.profile == nil {
 		return Address{}, ErrProfileUnlinked
 	}
-	c, err := s.e.channel(channel)
+	c, err := s.e.canOpenDM(channel)
 	if err != nil {
 		return Address{}, err
 	}
@@ -215,7 +217,33 @@ func (s *TurnSession) openDM(ctx context.Context, channel, key string) (Address,
 	if err != nil {
 		return Address{}, err
 	}
-	return c.OpenDM(ctx, OpenRequest{Key: key, Profile: profile})
+	return openDM(ctx, c, OpenRequest{Key: key, Profile: profile})
+}
+
+// canOpenDM returns a channel, unless it has no direct messages, or nobody who could run a turn there:
+// a person would be led to a place where nobody answers.
+func (e *Engine) canOpenDM(channel string) (Channel, error) {
+	routes, err := e.Routes(channel)
+	if err != nil {
+		return nil, err
+	}
+	c := e.channels[channel]
+	if _, dms := surfaces(c); !dms {
+		return nil, fmt.Errorf("%w: %s has no direct messages", ErrNotPrivate, channel)
+	}
+	if len(routes) == 0 {
+		return nil, fmt.Errorf("%w: nobody runs on %s", ErrAgentNotOnChannel, channel)
+	}
+	return c, nil
+}
+
+// openDM opens a person's direct messages. What others read too is not that.
+func openDM(ctx context.Context, c Channel, r OpenRequest) (Address, error) {
+	at, err := c.OpenDM(ctx, r)
+	if err == nil && (at.Channel != c.ID() || !at.Private()) {
+		err = fmt.Errorf("%w: %s opened %s", ErrNotPrivate, c.ID(), at.ID())
+	}
+	return at, err
 }
 
 // profileOn returns the account of a person on another channel, as it is linked now.
@@ -229,18 +257,25 @@ func (e *Engine) profileOn(ctx context.Context, p Profile, channel string) (Prof
 	return e.config.Users.Linked(ctx, p.User, channel)
 }
 
+// canFork says whether an agent can carry what it remembers to where it is to go.
+func canFork(a Agent, r RelocateRequest) error {
+	if _, ok := a.(Forker); !ok && !r.InPlace {
+		return fmt.Errorf("%w: %s", ErrForkUnsupported, a.ID())
+	}
+	return nil
+}
+
 // preflight says whether a move could be made: all that can be known before something is opened.
 func (e *Engine) preflight(ctx context.Context, r RelocateRequest, from Place, agent string, profile *Profile) error {
 	channel := r.Channel
 	if channel == "" {
 		channel = from.Address.Channel
 	}
-	a, _, err := e.resolve(channel, agent, "")
-	if err != nil {
+	if _, _, err := e.resolve(channel, agent, ""); err != nil {
 		return err
 	}
-	if _, ok := a.(Forker); !ok && !r.InPlace {
-		return fmt.Errorf("%w: %s", ErrForkUnsupported, agent)
+	if threads, _ := surfaces(e.channels[channel]); !threads && !r.InPlace {
+		return fmt.Errorf("%w: %s has no threads", ErrNothingMoved, channel)
 	}
 	if !r.InPlace && channel != from.Address.Channel {
 		if profile == nil {
@@ -251,14 +286,17 @@ func (e *Engine) preflight(ctx context.Context, r RelocateRequest, from Place, a
 		}
 	}
 	if r.Project == "" {
+		if r.Ref != "" {
+			return fmt.Errorf("%w: a ref is one of a project, which is not named", ErrUnknownProject)
+		}
 		if r.InPlace {
 			return fmt.Errorf("%w: neither a new thread nor a project", ErrNothingMoved)
 		}
 		return nil
 	}
-	known, err := e.config.Workspaces.Knows(ctx, r.Project)
+	known, err := e.config.Workspaces.Knows(ctx, r.Project, r.Ref)
 	if err == nil && !known {
-		err = fmt.Errorf("%w %q", ErrUnknownProject, r.Project)
+		err = fmt.Errorf("%w %q at %q", ErrUnknownProject, r.Project, r.Ref)
 	}
 	return err
 }

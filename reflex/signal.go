@@ -3,6 +3,9 @@ package reflex
 import (
 	"encoding/json"
 	"fmt"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // Signal is what a kick carries: a [MessageSignal], [BatchSignal], [NativeSignal], [ThreadSignal]
@@ -16,7 +19,8 @@ type Signal interface {
 type MessageSignal struct {
 	Address  Address   `json:"address"`
 	Messages []Inbound `json:"messages"`
-	// Trigger is the row that the kick is for.
+	// Trigger is the row that the kick is for. If it has been part of a prompt, there is no pass: a
+	// delivery that comes again is not answered again.
 	Trigger RowID `json:"trigger,omitzero"`
 }
 
@@ -26,6 +30,8 @@ type Inbound struct {
 	Segments []Segment `json:"segments"`
 	// Delivery is the platform's id of the message, which is stored once.
 	Delivery string `json:"delivery,omitempty"`
+	// At is when it was said. Default: now.
+	At time.Time `json:"at,omitzero"`
 }
 
 // BatchSignal brings answers to a batch. One without answers goes on with a batch that is
@@ -52,15 +58,18 @@ type ThreadSignal struct {
 
 // CommandSignal is an explicit command on a conversation.
 type CommandSignal struct {
-	Conversation string         `json:"conversation"`
-	Agent        string         `json:"agent"`
-	Profile      Profile        `json:"profile"`
-	Address      Address        `json:"address"`
-	Dir          string         `json:"dir,omitempty"`
-	Model        string         `json:"model,omitempty"`
-	Mode         PermissionMode `json:"mode,omitempty"`
-	Command      Command        `json:"command"`
-	Delivery     string         `json:"delivery"`
+	Conversation string  `json:"conversation"`
+	Agent        string  `json:"agent"`
+	Profile      Profile `json:"profile"`
+	Address      Address `json:"address"`
+	// What the conversation was like when the command was given: if it has changed, the command is
+	// stale. Zero members are not compared, except for the mode.
+	Session  uuid.UUID      `json:"session,omitzero"`
+	Dir      string         `json:"dir,omitempty"`
+	Model    string         `json:"model,omitempty"`
+	Mode     PermissionMode `json:"mode,omitempty"`
+	Command  Command        `json:"command"`
+	Delivery string         `json:"delivery"`
 }
 
 func (MessageSignal) kind() string { return "message" }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // suspender takes what one turn defers: it tells a move from what people are asked by the kind of
@@ -72,7 +70,7 @@ func (u *suspender) create(ctx context.Context, calls []DeferredCall, mode Respo
 	}
 	t := u.t
 	b := Batch{
-		ID: uuid.Must(uuid.NewV7()).String(), Conversation: t.conversation.ID, Thread: t.thread.ID, Agent: t.agent.ID(),
+		ID: t.e.config.NewID().String(), Conversation: t.conversation.ID, Thread: t.thread.ID, Agent: t.agent.ID(),
 		Mode: mode, RunName: t.name, Status: BatchPending, Source: u.state.Source, Target: u.state.Target,
 		Surface: t.p.asked.Surface, Decision: u.state.Decision, Asker: u.state.Profile, Calls: calls, Kick: t.p.kick,
 	}
@@ -95,10 +93,7 @@ func (u *suspender) Pause(ctx context.Context, calls []DeferredCall) (DeferredRe
 		return nil, err
 	}
 	e := u.t.e
-	waiter := make(chan Batch, 1)
-	e.mu.Lock()
-	e.waiters[b.ID] = waiter
-	e.mu.Unlock()
+	waiter := e.await(b.ID)
 	u.ask(b)
 	var expired <-chan time.Time
 	if !b.ExpiresAt.IsZero() {
@@ -106,11 +101,20 @@ func (u *suspender) Pause(ctx context.Context, calls []DeferredCall) (DeferredRe
 		defer timer.Stop()
 		expired = timer.C
 	}
-	select {
-	case b = <-waiter:
-	case <-ctx.Done():
-		return nil, u.giveUp(ctx, b.ID, context.Cause(ctx))
-	case <-expired:
+	for waits := true; waits; {
+		select {
+		case b = <-waiter:
+			waits = false
+		case <-ctx.Done():
+			return nil, u.giveUp(ctx, b.ID, context.Cause(ctx))
+		case <-expired:
+			expired = nil // the waiter gets the batch now; an answer that another process stored in time counts
+			if err := e.deliver(ctx, b.ID); err != nil {
+				return nil, u.giveUp(ctx, b.ID, err)
+			}
+		}
+	}
+	if b.Status != BatchResolved {
 		return nil, u.giveUp(ctx, b.ID, fmt.Errorf("%w: %s", ErrExpired, b.ID))
 	}
 	responder := Profile{}

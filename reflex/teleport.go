@@ -49,11 +49,13 @@ func (n *relocate) move(ctx context.Context, p *pass, s State) (State, bool, err
 		return s, false, err
 	}
 	origin := Place{Address: j.from.Address, Mode: modeOf(j.from)}
+	if j.agent, err = n.e.agent(s.Decision.Agent); err != nil {
+		return s, false, err
+	}
 	if s.NativeOf != nil {
 		// The owner's profile says on which channel a session lands that had none.
 		origin.Address = Address{Channel: s.Profile.Channel}
-	}
-	if j.agent, err = n.e.agent(s.Decision.Agent); err != nil {
+	} else if err := canFork(j.agent, j.request); err != nil {
 		return s, false, err
 	}
 	if err := n.e.preflight(ctx, j.request, origin, j.agent.ID(), s.Profile); err != nil {
@@ -92,7 +94,9 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 		if j.to, err = n.e.books.Threads.Ensure(ctx, threadAt(at)); err != nil {
 			return s, err
 		}
-		n.e.hold(j.p, j.to.Surface())
+		if err := n.e.hold(ctx, j.p, j.to.Surface()); err != nil {
+			return s, err
+		}
 	}
 	source, err := n.e.books.Conversations.Ensure(ctx, j.from.ID, j.agent.ID(), "")
 	if err != nil {
@@ -105,20 +109,23 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 	if err := n.project(ctx, j); err != nil {
 		return s, err
 	}
-	model := s.Decision.Model
 	if !j.request.InPlace {
-		model, err = graph.Task(ctx, "copy", func(ctx context.Context) (string, error) {
+		_, err = graph.Task(ctx, "copy", func(ctx context.Context) (bool, error) {
 			if s.NativeOf != nil {
-				return j.agent.(Importer).ImportNative(ctx, *s.NativeOf, landed)
+				return true, j.agent.(Importer).ImportNative(ctx, *s.NativeOf, landed)
 			}
-			return model, j.agent.(Forker).Fork(ctx, source, landed)
+			return true, j.agent.(Forker).Fork(ctx, source, landed)
 		})
 		if err != nil {
 			return s, fmt.Errorf("reflex: history not carried: %w", err)
 		}
 	}
+	dir, err := n.relocate(ctx, j, landed)
+	if err != nil {
+		return s, err
+	}
 	_, err = n.e.books.Conversations.Change(ctx, landed.ID, func(c *Conversation) {
-		c.Effort, c.Mode, c.Model = source.Effort, source.Mode, model
+		c.Effort, c.Mode, c.Model, c.Dir = source.Effort, source.Mode, s.Decision.Model, dir
 		if c.ID != source.ID {
 			c.ForkedFrom = source.ID
 		}
@@ -129,17 +136,31 @@ func (n *relocate) carry(ctx context.Context, s State, j *journey, origin Place)
 	if j.to.ID != j.from.ID {
 		if j.to, err = n.e.books.Threads.Change(ctx, j.to.ID, func(t *Thread) error {
 			t.Agent = j.agent.ID()
+			t.use(landed.ID, n.e.config.Now())
 			return nil
 		}); err != nil {
 			return s, err
 		}
 	}
 	s.Conversation = landed.ID
-	s.Decision = &Decision{Agent: j.agent.ID(), Model: model, Effort: source.Effort}
+	s.Decision = &Decision{Agent: j.agent.ID(), Model: s.Decision.Model, Effort: source.Effort}
 	if s.Pending == nil {
 		s.Pending = &Origin{Agent: j.agent.ID(), Conversation: source.ID, Run: source.LastRun, Message: source.LastMessage}
 	}
 	return s, nil
+}
+
+// relocate makes the agent's session one of the workspace where it lands, and returns that.
+func (n *relocate) relocate(ctx context.Context, j *journey, landed Conversation) (string, error) {
+	dir, err := n.e.config.Workspaces.Open(ctx, j.to)
+	a, ok := j.agent.(Relocator)
+	if err != nil || !ok || dir == "" || dir == landed.Dir {
+		return dir, err
+	}
+	if err := a.Relocate(ctx, landed, dir); err != nil {
+		return dir, fmt.Errorf("reflex: session not relocated: %w", err)
+	}
+	return dir, nil
 }
 
 // open asks the channel for a new thread. What is no new one is refused: no chat that exists may
@@ -217,8 +238,12 @@ func (n *relocate) arrive(ctx context.Context, s State, j *journey) (State, bool
 	}
 	switch {
 	case !blank(r.Prompt):
+		var author Profile
+		if s.Profile != nil {
+			author = *s.Profile
+		}
 		row, err := n.e.books.Ledger.Append(ctx, Row{
-			ID: RowID{Surface: j.to.Surface()}, Kind: InboundRow, Thread: j.to.ID, Author: *s.Profile, Segments: r.Prompt, Delivery: j.key + "/prompt",
+			ID: RowID{Surface: j.to.Surface()}, Kind: InboundRow, Thread: j.to.ID, Author: author, Segments: r.Prompt, Delivery: j.key + "/prompt",
 		})
 		if err != nil {
 			return s, false, err

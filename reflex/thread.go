@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/everstep-go/everstep/store"
@@ -32,6 +33,17 @@ type Thread struct {
 	// Agent owns a thread whose conversation was forked into it, although no hand-over says so.
 	Agent     string    `json:"agent,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
+	// UsedAt is when the last turn began in it, and Conversations are those that had one.
+	UsedAt        time.Time `json:"used_at,omitzero"`
+	Conversations []string  `json:"conversations,omitempty"`
+}
+
+// use notes that a turn of a conversation begins in the thread, or may.
+func (t *Thread) use(conversation string, now time.Time) {
+	t.UsedAt = now
+	if !slices.Contains(t.Conversations, conversation) {
+		t.Conversations = append(slices.Clip(t.Conversations), conversation)
+	}
 }
 
 // Surface returns the id of the place the thread is on: itself, or the room it was opened in. A
@@ -41,11 +53,6 @@ func (t Thread) Surface() string {
 		return t.Parent
 	}
 	return t.ID
-}
-
-// Private reports whether only one person reads the thread.
-func (t Thread) Private() bool {
-	return !t.Address.Shared && t.Address.Type == DM
 }
 
 // InGroup reports whether the thread's surface is the main surface of a group, which nobody owns.
@@ -80,14 +87,21 @@ func (b *threadBook) Thread(ctx context.Context, id string) (Thread, error) {
 }
 
 func (b *threadBook) Ensure(ctx context.Context, t Thread) (Thread, error) {
-	return update(ctx, b.shelf, threadKind, t.ID, func(kept *Thread, exists bool) error {
-		if exists {
-			return errSame
+	for range maxConflicts {
+		kept, version, err := find[Thread](ctx, b.shelf, threadKind, t.ID)
+		if err != nil || version > 0 {
+			return kept, err
 		}
-		*kept = t
-		kept.CreatedAt = b.now()
-		return nil
-	})
+		t.CreatedAt = b.now()
+		writes := []store.RecordWrite{put(threadKind, t.ID, 0, t)}
+		if t.Parent != "" {
+			writes = append(writes, aged(threadKind, t.ID, t.CreatedAt))
+		}
+		if err = b.write(ctx, writes...); !errors.Is(err, store.ErrConflict) {
+			return t, err
+		}
+	}
+	return t, fmt.Errorf("reflex: thread %q: %w", t.ID, store.ErrConflict)
 }
 
 func (b *threadBook) Change(ctx context.Context, id string, change func(*Thread) error) (Thread, error) {

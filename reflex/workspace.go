@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Workspaces are the directories that runs work in: one for each thread, a cache of a saved
@@ -23,10 +24,12 @@ type Workspaces interface {
 	Save(ctx context.Context, t Thread) error
 	// Carry gives a thread what another one has at this moment, the unsaved too.
 	Carry(ctx context.Context, from, to Thread) error
-	// Materialise gives a thread the files of a project at a ref; ErrUnknownProject.
+	// Materialise gives a thread the files of a project at a ref, such as a branch or a tag; empty
+	// means the one that the project has. It returns ErrUnknownProject if there is no such one.
 	Materialise(ctx context.Context, t Thread, project, ref string) error
-	// Knows reports whether there is a project of that name.
-	Knows(ctx context.Context, project string) (bool, error)
+	// Knows reports whether Materialise has that project at that ref: it is asked before a thread is
+	// opened for it.
+	Knows(ctx context.Context, project, ref string) (bool, error)
 	// Dismiss removes the directory of a thread. What was saved stays.
 	Dismiss(ctx context.Context, t Thread) error
 }
@@ -36,18 +39,20 @@ type NoWorkspaces struct{}
 
 var _ Workspaces = NoWorkspaces{}
 
-func (NoWorkspaces) Open(context.Context, Thread) (string, error) { return "", nil }
-func (NoWorkspaces) Save(context.Context, Thread) error           { return nil }
-func (NoWorkspaces) Carry(context.Context, Thread, Thread) error  { return nil }
-func (NoWorkspaces) Dismiss(context.Context, Thread) error        { return nil }
-func (NoWorkspaces) Knows(context.Context, string) (bool, error)  { return false, nil }
+func (NoWorkspaces) Open(context.Context, Thread) (string, error)        { return "", nil }
+func (NoWorkspaces) Save(context.Context, Thread) error                  { return nil }
+func (NoWorkspaces) Carry(context.Context, Thread, Thread) error         { return nil }
+func (NoWorkspaces) Dismiss(context.Context, Thread) error               { return nil }
+func (NoWorkspaces) Knows(context.Context, string, string) (bool, error) { return false, nil }
 func (NoWorkspaces) Materialise(_ context.Context, _ Thread, project, _ string) error {
 	return fmt.Errorf("%w %q", ErrUnknownProject, project)
 }
 
 // Directories are [Workspaces] under a directory: live ones in it, snapshots of them beside. A
-// snapshot is written whole before it replaces the one before. A project is a directory; it knows
-// no refs.
+// snapshot is written whole before it replaces the one before. A project is a directory without
+// refs: one that is asked for is unknown. For a thread that is carried elsewhere the directory is
+// copied, so both have their own from then on; there are no branches. For projects in a version
+// control system implement [Workspaces] with that.
 type Directories struct {
 	root     string
 	projects map[string]string
@@ -132,19 +137,54 @@ func (d *Directories) Carry(_ context.Context, from, to Thread) error {
 	return nil
 }
 
-func (d *Directories) Materialise(_ context.Context, t Thread, project, _ string) error {
+func (d *Directories) Materialise(_ context.Context, t Thread, project, ref string) error {
 	source, ok := d.projects[project]
-	if !ok {
-		return fmt.Errorf("%w %q", ErrUnknownProject, project)
+	if !ok || ref != "" {
+		return fmt.Errorf("%w %q at %q", ErrUnknownProject, project, ref)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.replace(source, d.dir("live", t), nil)
 }
 
-func (d *Directories) Knows(_ context.Context, project string) (bool, error) {
+func (d *Directories) Knows(_ context.Context, project, ref string) (bool, error) {
 	_, ok := d.projects[project]
-	return ok, nil
+	return ok && ref == "", nil
+}
+
+// Prune removes the directories and snapshots of threads that were neither saved nor made since, and
+// returns how many. [Engine.Prune] does not touch them.
+func (d *Directories) Prune(ctx context.Context, before time.Time) (int, error) {
+	n := 0
+	for _, kind := range []string{"live", "saved"} {
+		entries, err := os.ReadDir(filepath.Join(d.root, kind))
+		if err != nil {
+			return n, fmt.Errorf("reflex: workspaces: %w", err)
+		}
+		for _, entry := range entries {
+			if ctx.Err() != nil {
+				return n, context.Cause(ctx)
+			}
+			removed, err := d.prune(filepath.Join(d.root, kind, entry.Name()), before)
+			if err != nil {
+				return n, fmt.Errorf("reflex: workspace: %w", err)
+			}
+			if removed {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+func (d *Directories) prune(dir string, before time.Time) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info, err := os.Stat(dir)
+	if err != nil || !info.ModTime().Before(before) {
+		return false, nil // somebody else removed it, or it is not old
+	}
+	return true, os.RemoveAll(dir)
 }
 
 func (d *Directories) Dismiss(_ context.Context, t Thread) error {

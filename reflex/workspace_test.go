@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,4 +66,31 @@ func TestACopyOfAWorkspaceKeepsLinksAndModes(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	require.ErrorIs(t, spaces.Materialise(t.Context(), to, "none", ""), reflex.ErrUnknownProject)
 	require.ErrorIs(t, reflex.NoWorkspaces{}.Materialise(t.Context(), to, "none", ""), reflex.ErrUnknownProject)
+}
+
+func TestDirectoriesThatNobodySavedForLongGo(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	spaces, err := reflex.NewDirectories(root, nil)
+	require.NoError(t, err)
+	old, recent := reflex.Thread{ID: "old"}, reflex.Thread{ID: "recent"}
+	for _, thread := range []reflex.Thread{old, recent} {
+		_, err := spaces.Open(t.Context(), thread)
+		require.NoError(t, err)
+		require.NoError(t, spaces.Save(t.Context(), thread))
+	}
+	then := time.Now().Add(-time.Hour)
+	dirs, err := filepath.Glob(filepath.Join(root, "*", "*"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 4)
+	for _, dir := range dirs {
+		require.NoError(t, os.Chtimes(dir, then, then))
+	}
+	require.NoError(t, spaces.Save(t.Context(), recent))
+	n, err := spaces.Prune(t.Context(), then.Add(time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, 3, n, "all but what was saved again")
+	dirs, err = filepath.Glob(filepath.Join(root, "*", "*"))
+	require.NoError(t, err)
+	require.Len(t, dirs, 1)
 }

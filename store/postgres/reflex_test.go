@@ -4,11 +4,13 @@ import (
 	"context"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/internal/pgserver/pgtest"
 	"github.com/everstep-go/everstep/reflex"
+	"github.com/everstep-go/everstep/store"
 )
 
 // lobby is a channel without a screen.
@@ -25,7 +27,10 @@ func (lobby) OpenDM(context.Context, reflex.OpenRequest) (reflex.Address, error)
 }
 
 // clerk asks before it does anything.
-type clerk struct{ meanwhile func() }
+type clerk struct {
+	meanwhile func()
+	live      bool // it waits for the answers
+}
 
 func (clerk) ID() string       { return "clerk" }
 func (clerk) Models() []string { return []string{"model"} }
@@ -36,7 +41,12 @@ func (c clerk) Run(ctx context.Context, r *reflex.RunRequest) iter.Seq2[reflex.P
 			c.meanwhile()
 		}
 		result := &reflex.RunResult{Run: r.Run, Output: reflex.Text("it is done")}
-		if len(r.Results) == 0 {
+		if c.live {
+			if _, err := r.Suspender.Pause(ctx, []reflex.DeferredCall{{ID: "pay", Kind: reflex.ApprovalCall, Tool: "pay"}}); err != nil {
+				yield(reflex.Progress{}, err)
+				return
+			}
+		} else if len(r.Results) == 0 {
 			result = &reflex.RunResult{Run: r.Run, Deferred: []reflex.DeferredCall{{ID: "pay", Kind: reflex.ApprovalCall, Tool: "pay"}}}
 		}
 		yield(reflex.Progress{Result: result}, nil)
@@ -77,4 +87,52 @@ func TestSeveralProcessesShareTheSurfacesOfReflex(t *testing.T) {
 	rows, err := first.Books().Ledger.Rows(t.Context(), reflex.RowQuery{Surface: at.ID()})
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
+}
+
+func TestALiveQuestionOfReflexIsAnsweredInAnotherProcessAndAllIsPruned(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.New(t)
+	engine := func() (*reflex.Engine, *Store) {
+		bus, err := NewBus(t.Context(), dsn, &BusOptions{Logger: quiet})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = bus.Close() })
+		st := open(t, dsn, nil)
+		e, err := reflex.New(reflex.Config{
+			Store: st, Signals: bus, Channels: []reflex.Channel{lobby{}}, Agents: []reflex.Agent{clerk{live: true}}, Logger: quiet,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = e.Shutdown(context.Background()) })
+		return e, st
+	}
+	first, _ := engine()
+	second, st := engine()
+	at := reflex.Address{Channel: "lobby", Type: reflex.DM, Chat: "ada", User: "ada"}
+	asked := first.Bus().Subscribe(reflex.Filter{All: true})
+	done := make(chan string, 1)
+	_, err := first.KickAsync(t.Context(), reflex.MessageSignal{Address: at, Messages: []reflex.Inbound{{User: "ada", Segments: reflex.Text("pay")}}},
+		func(o reflex.Outcome, _ error) { done <- o.Text() })
+	require.NoError(t, err)
+	for e := range asked.Events(t.Context()) {
+		if batch, ok := e.Data.(reflex.BatchAsked); ok {
+			o, err := second.Kick(t.Context(), reflex.BatchSignal{BatchAnswer: reflex.BatchAnswer{
+				Batch: batch.Batch, Responder: reflex.Profile{Channel: "lobby", ID: "ada"},
+				Verdicts: map[string]reflex.Verdict{batch.Actions[0].ID: {Approved: true}},
+			}})
+			require.NoError(t, err)
+			require.Equal(t, reflex.OutcomeAnswered, o.Kind)
+			break
+		}
+	}
+	require.Equal(t, "it is done", <-done)
+
+	for _, want := range []bool{true, false} {
+		n, err := second.Prune(t.Context(), reflex.Prune{Before: time.Now()})
+		require.NoError(t, err)
+		require.Equal(t, want, n > 0)
+	}
+	for _, kind := range []string{"reflex.row", "reflex.thread", "reflex.conversation", "reflex.batch", "reflex.surface"} {
+		left, err := st.ListRecords(t.Context(), &store.RecordQuery{Tenant: "default", Kind: kind})
+		require.NoError(t, err)
+		require.Empty(t, left, kind)
+	}
 }
