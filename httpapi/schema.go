@@ -17,6 +17,7 @@ import (
 	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/body"
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
@@ -153,7 +154,7 @@ func (c schemas) addMessages() {
 func (c schemas) sentAs(printed *schema) *schema {
 	s := &schema{Type: "object", Properties: map[string]*schema{}}
 	for _, name := range printed.PropertyOrder {
-		if !slices.Contains(sent, name) {
+		if !slices.Contains(body.Sent, name) {
 			continue
 		}
 		p := printed.Properties[name].CloneSchemas()
