@@ -146,6 +146,11 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	case ToolCallStart:
 		enc.text("tool_call_id", d.ToolCallID)
 		enc.text("tool_name", d.ToolName)
+		if d.ParentMessageID == uuid.Nil {
+			enc.raw("parent_message_id", nil)
+		} else {
+			enc.id("parent_message_id", d.ParentMessageID)
+		}
 	case ToolCallArgs:
 		enc.text("tool_call_id", d.ToolCallID)
 		enc.text("delta", d.Delta)
@@ -198,6 +203,7 @@ type flat struct {
 	Value            string          `json:"value"`
 	ToolCallID       string          `json:"tool_call_id"`
 	ToolName         string          `json:"tool_name"`
+	ParentMessageID  uuid.UUID       `json:"parent_message_id"`
 	Content          json.RawMessage `json:"content"`
 	ActivityType     string          `json:"activity_type"`
 	Patch            state.Patch     `json:"patch"`
@@ -274,7 +280,7 @@ func (f *flat) data() (Data, error) {
 	case KindReasoningSignature:
 		d = ReasoningSignature{f.MessageID, f.Subtype, f.EntityID, f.Value}
 	case KindToolCallStart:
-		d = ToolCallStart{f.ToolCallID, f.ToolName}
+		d = ToolCallStart{f.ToolCallID, f.ToolName, f.ParentMessageID}
 	case KindToolCallArgs:
 		d = ToolCallArgs{f.ToolCallID, text()}
 	case KindToolCallEnd:
