@@ -49,15 +49,8 @@ func (e *encoder) fail(name string, err error) {
 }
 
 func (e *encoder) text(name, s string) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			e.value(name, s)
-			return
-		}
-	}
-	// Most strings need no escape, and going through encoding/json costs several allocations.
 	e.name(name)
-	e.b = append(append(append(e.b, '"'), s...), '"')
+	e.b = wire.AppendText(e.b, s)
 }
 
 // code is null when empty.

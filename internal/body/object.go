@@ -93,6 +93,15 @@ func (o *Object) Document(name string) json.RawMessage {
 	return value
 }
 
+// Object returns a member that is an object, nil if it is left out or something else.
+func (o *Object) Object(name string) *Object {
+	item := &Object{path: o.path + name + ".", fault: o.fault}
+	if value := o.Raw(name); value == nil || json.Unmarshal(value, &item.members) != nil {
+		return nil
+	}
+	return item
+}
+
 // Each calls f for the objects of an array, with the path of each. It reports whether there is
 // an array.
 func (o *Object) Each(name string, f func(*Object)) bool {
