@@ -203,7 +203,7 @@ func (h *handler) stream(ctx context.Context, s *sse.Stream, t *translation, eve
 	}()
 	send := func(f func(*frames)) error {
 		return s.Send(func(b []byte) ([]byte, error) {
-			out := frames{b: b, at: time.Now()}
+			out := frames{b: b}
 			f(&out)
 			return out.b, out.err
 		})
@@ -214,10 +214,7 @@ func (h *handler) stream(ctx context.Context, s *sse.Stream, t *translation, eve
 	}
 	for e, err := range events {
 		if err == nil {
-			err = send(func(f *frames) {
-				f.at = e.Time
-				t.add(f, e)
-			})
+			err = send(func(f *frames) { t.add(f, e) })
 		}
 		if ctx.Err() != nil {
 			return
@@ -233,7 +230,8 @@ func (h *handler) stream(ctx context.Context, s *sse.Stream, t *translation, eve
 func (h *handler) fail(ctx context.Context, s *sse.Stream, t *translation, err error) {
 	e := h.explain(ctx, err)
 	_ = s.Send(func(b []byte) ([]byte, error) {
-		f := frames{b: b, at: time.Now()}
+		f := frames{b: b}
+		t.now(&f, time.Now())
 		t.fail(&f, e.Message, strconv.Itoa(e.Code))
 		return f.b, f.err
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -45,7 +46,8 @@ type translation struct {
 	spoke    uuid.UUID // the last reply that was heard of
 	stranded bool      // messages_snapshot is the second half of a snapshot that fills a gap
 
-	waiting    []string // announced calls without a result
+	at         time.Time // of the last event
+	waiting    []string  // announced calls without a result
 	activities map[string]*activity
 	usage      []usage
 	over       bool
@@ -55,8 +57,17 @@ func newTranslation(ctx context.Context, r *request) *translation {
 	return &translation{request: r, ctx: ctx, known: map[string]bool{}}
 }
 
+// now sets the time of what is said next, which is never before that of what was said.
+func (t *translation) now(f *frames, at time.Time) {
+	if at.After(t.at) {
+		t.at = at
+	}
+	f.at = t.at
+}
+
 // begin says what comes before the run's own events.
 func (t *translation) begin(f *frames) {
+	t.now(f, time.Now())
 	f.begin("RUN_STARTED")
 	f.text("threadId", t.input.thread)
 	f.text("runId", t.run)
@@ -77,6 +88,7 @@ func (t *translation) add(f *frames, e event.Event) {
 	if t.over {
 		return
 	}
+	t.now(f, e.Time)
 	switch d := e.Data.(type) {
 	case event.StateSnapshot:
 		t.stateSnapshot(f, d.State)
@@ -189,37 +201,55 @@ func (t *translation) stateSnapshot(f *frames, context json.RawMessage) {
 		t.enter(f, stepEntry)
 	}
 	t.snapshot(f, context)
-	if t.again || !t.has(before.messages) {
-		t.messagesSnapshot(f, before.messages)
+	start, copied := len(f.b), t.compare(before.messages)
+	if copied == pieces {
+		// Clients leave a message where they have it and append the others: they must forget it first.
+		t.messagesSnapshot(f, nil)
+	}
+	if (copied != whole || t.again) && !t.messagesSnapshot(f, before.messages) {
+		f.b = f.b[:start]
 	}
 }
 
-// has reports whether the client's copy of a conversation is a whole one. What the agent thought does not count:
-// not all clients keep it.
-func (t *translation) has(messages []message.Message) bool {
-	ours := map[string]bool{}
+// copyOf is what a client has of a conversation.
+type copyOf int
+
+const (
+	whole     copyOf = iota
+	beginning        // of it, and perhaps what is not in it
+	pieces
+)
+
+// compare says how much of a conversation the client has. What the agent thought does not count: not all clients
+// keep it.
+func (t *translation) compare(messages []message.Message) copyOf {
+	place := map[string]int{}
 	for _, m := range messages {
 		if m.Role() != message.RoleReasoning {
 			id, _ := unlabel(m.Head())
-			ours[id] = true
+			place[id] = len(place)
 		}
 	}
+	common, foreign, ordered := 0, false, true
 	for _, m := range t.messages {
-		switch m.role {
-		case "reasoning", "activity":
-		default:
-			if !ours[m.id] {
-				return false
-			}
-			ours[m.id] = false
+		if m.role == "reasoning" || m.role == "activity" {
+			continue
 		}
-	}
-	for _, missing := range ours {
-		if missing {
-			return false
+		at, ours := place[m.id]
+		if !ours {
+			foreign = true
+			continue
 		}
+		ordered = ordered && at == common
+		common++
 	}
-	return true
+	switch {
+	case common == len(place) && !foreign:
+		return whole
+	case ordered:
+		return beginning
+	}
+	return pieces
 }
 
 func (t *translation) snapshot(f *frames, context json.RawMessage) {
@@ -228,7 +258,8 @@ func (t *translation) snapshot(f *frames, context json.RawMessage) {
 	f.end()
 }
 
-func (t *translation) messagesSnapshot(f *frames, messages []message.Message) {
+// messagesSnapshot says the conversation. It reports whether it did: there is one that is too long.
+func (t *translation) messagesSnapshot(f *frames, messages []message.Message) bool {
 	t.usage = usageOf(messages, t.id)
 	start := len(f.b)
 	f.begin("MESSAGES_SNAPSHOT")
@@ -241,7 +272,9 @@ func (t *translation) messagesSnapshot(f *frames, messages []message.Message) {
 	if size, limit := len(f.b)-start, t.h.opts.MaxSnapshot; limit >= 0 && size > limit {
 		f.b = f.b[:start]
 		t.h.opts.Logger.WarnContext(t.ctx, "agui: snapshot of the messages left out", "thread", t.input.thread, "bytes", size, "limit", limit)
+		return false
 	}
+	return true
 }
 
 // restate says where the thread is, for a run that has ended.
