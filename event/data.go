@@ -73,8 +73,9 @@ type ReasoningSignature struct {
 
 // ToolCallStart announces a tool call.
 type ToolCallStart struct {
-	ToolCallID string
-	ToolName   string
+	ToolCallID      string
+	ToolName        string
+	ParentMessageID uuid.UUID // the assistant message that makes the call; zero, printed as null: not known
 }
 
 // ToolCallArgs is a piece of the arguments of an announced call, as JSON text.

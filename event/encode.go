@@ -49,15 +49,8 @@ func (e *encoder) fail(name string, err error) {
 }
 
 func (e *encoder) text(name, s string) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			e.value(name, s)
-			return
-		}
-	}
-	// Most strings need no escape, and going through encoding/json costs several allocations.
 	e.name(name)
-	e.b = append(append(append(e.b, '"'), s...), '"')
+	e.b = wire.AppendText(e.b, s)
 }
 
 // code is null when empty.
@@ -146,6 +139,11 @@ func (e Event) AppendJSON(b []byte) ([]byte, error) {
 	case ToolCallStart:
 		enc.text("tool_call_id", d.ToolCallID)
 		enc.text("tool_name", d.ToolName)
+		if d.ParentMessageID == uuid.Nil {
+			enc.raw("parent_message_id", nil)
+		} else {
+			enc.id("parent_message_id", d.ParentMessageID)
+		}
 	case ToolCallArgs:
 		enc.text("tool_call_id", d.ToolCallID)
 		enc.text("delta", d.Delta)
@@ -198,6 +196,7 @@ type flat struct {
 	Value            string          `json:"value"`
 	ToolCallID       string          `json:"tool_call_id"`
 	ToolName         string          `json:"tool_name"`
+	ParentMessageID  uuid.UUID       `json:"parent_message_id"`
 	Content          json.RawMessage `json:"content"`
 	ActivityType     string          `json:"activity_type"`
 	Patch            state.Patch     `json:"patch"`
@@ -274,7 +273,7 @@ func (f *flat) data() (Data, error) {
 	case KindReasoningSignature:
 		d = ReasoningSignature{f.MessageID, f.Subtype, f.EntityID, f.Value}
 	case KindToolCallStart:
-		d = ToolCallStart{f.ToolCallID, f.ToolName}
+		d = ToolCallStart{f.ToolCallID, f.ToolName, f.ParentMessageID}
 	case KindToolCallArgs:
 		d = ToolCallArgs{f.ToolCallID, text()}
 	case KindToolCallEnd:

@@ -51,5 +51,5 @@ func ExampleEvent_MarshalJSON() {
 	}
 	data, err := json.Marshal(e)
 	fmt.Println(string(data), err)
-	// Output: {"kind":"tool_call_start","timestamp":1710000000.25,"tool_call_id":"call_1","tool_name":"weather"} <nil>
+	// Output: {"kind":"tool_call_start","timestamp":1710000000.25,"tool_call_id":"call_1","tool_name":"weather","parent_message_id":null} <nil>
 }

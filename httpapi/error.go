@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/body"
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/store"
@@ -75,34 +76,34 @@ type fieldFault struct {
 
 // MarshalJSON prints one of the two shapes of contract 6.2.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	body := errorBody{Code: e.Code}
+	b := errorBody{Code: e.Code}
 	if e.Fields == nil {
-		body.Message = &e.Message
+		b.Message = &e.Message
 	}
 	place := map[string]int{}
 	for _, f := range e.Fields {
 		i, ok := place[f.Field]
 		if !ok {
-			i = len(body.Fields)
+			i = len(b.Fields)
 			place[f.Field] = i
-			body.Fields = append(body.Fields, fieldBody{Field: f.Field})
+			b.Fields = append(b.Fields, fieldBody{Field: f.Field})
 		}
-		body.Fields[i].Errors = append(body.Fields[i].Errors, fieldFault{f.Code, &f.Message, f.Params})
+		b.Fields[i].Errors = append(b.Fields[i].Errors, fieldFault{f.Code, &f.Message, f.Params})
 	}
-	return wire.Marshal(body)
+	return wire.Marshal(b)
 }
 
 // UnmarshalJSON reads what MarshalJSON printed.
 func (e *Error) UnmarshalJSON(data []byte) error {
-	var body errorBody
-	if err := json.Unmarshal(data, &body); err != nil {
+	var b errorBody
+	if err := json.Unmarshal(data, &b); err != nil {
 		return err
 	}
-	*e = Error{Code: body.Code}
-	if body.Message != nil {
-		e.Message = *body.Message
+	*e = Error{Code: b.Code}
+	if b.Message != nil {
+		e.Message = *b.Message
 	}
-	for _, f := range body.Fields {
+	for _, f := range b.Fields {
 		for _, fault := range f.Errors {
 			field := react.FieldError{Field: f.Field, Code: fault.Code, Params: fault.Params}
 			if fault.Message != nil {
@@ -120,8 +121,10 @@ func badRequest(format string, args ...any) *Error {
 
 func invalid(fields ...react.FieldError) *Error { return &Error{Code: CodeInvalid, Fields: fields} }
 
-// explain is the one table from errors to codes. Texts of errors that it does not know stay here.
-func explain(err error) *Error {
+// ErrorOf returns what a client is told of an error of an agent: it is the one table from errors to codes,
+// also for handlers of other protocols. Of an error that it does not know it tells nothing: the code is then
+// [CodeUnexpected], and the error belongs into a log.
+func ErrorOf(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -140,6 +143,12 @@ func explain(err error) *Error {
 	}
 	if e, ok := errors.AsType[*store.BusyError](err); ok {
 		return &Error{Code: CodeSessionBusy, Message: fmt.Sprintf("session %s is busy with run %s: wait for its end, cancel it, or set on_busy", e.Session, e.Run)}
+	}
+	if e, ok := errors.AsType[*body.Error](err); ok {
+		code := map[body.Kind]int{
+			body.WrongType: CodeContentType, body.Unreadable: CodeBadRequest, body.NoJSON: CodeInvalidJSON, body.WrongShape: CodeWrongShape,
+		}[e.Kind]
+		return &Error{Code: code, Message: e.Reason}
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &Error{Code: CodeBodyTooLarge, Message: fmt.Sprintf("the body has more than %d bytes", e.Limit)}

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"mime"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/body"
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/react"
 )
@@ -246,7 +246,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // explain makes what a client is told of an error, and logs what it is not told.
 func (h *handler) explain(ctx context.Context, err error) *Error {
-	e := explain(err)
+	e := ErrorOf(err)
 	if e.Code == CodeUnexpected {
 		h.opts.Logger.ErrorContext(ctx, "httpapi: unexpected error", "err", err)
 	}
@@ -264,21 +264,10 @@ func (r *request) id(name string) (uuid.UUID, error) {
 
 // object reads the body, which must be a JSON object (contract R21: its type, its size, its text,
 // its shape).
-func (r *request) object() (*object, error) {
-	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	isJSON := kind == "application/json" || strings.HasSuffix(kind, "+json")
-	if charset := params["charset"]; err != nil || !isJSON || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return nil, &Error{Code: CodeContentType, Message: "the body must be JSON: send Content-Type: application/json"}
-	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, &Error{Code: CodeContentType, Message: fmt.Sprintf("the body must not be encoded as %q", encoding)}
-	}
-	text, err := r.read()
+func (r *request) object() (*body.Object, error) {
+	text, err := body.Read(r.w, r.Request, r.limit)
 	if err != nil {
 		return nil, err
 	}
-	if text, err = wire.Clean(text); err != nil {
-		return nil, &Error{Code: CodeInvalidJSON, Message: "the body is not valid JSON: " + err.Error()}
-	}
-	return newObject(text)
+	return body.Parse(text)
 }

@@ -26,9 +26,9 @@ func (h *handler) createMessage(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := o.message()
-	if *o.fault != nil {
-		return nil, *o.fault
+	m := o.Message()
+	if err := o.Fault(); err != nil {
+		return nil, err
 	}
 	id := m.Head().ID
 	m, err = h.agent.PostMessage(r.Context(), r.tenant, session, m)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/body"
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/store"
@@ -42,31 +43,31 @@ func (r *request) input() (react.Input, error) {
 		return react.Input{}, err
 	}
 	in := react.Input{
-		Tenant: r.tenant, Session: o.id("session_id"), Run: o.id("run_id"), Checkpoint: o.id("checkpoint_id"),
-		Resume: o.raw("resume_payload"), Context: o.document("context"),
-		Model:              o.model("model"),
-		CapabilityOverride: optional[*react.CapabilityOverride](o, "capability_override"),
-		OnBusy:             enum(o, "on_busy", graph.Reject, graph.Wait, graph.Cancel),
+		Tenant: r.tenant, Session: o.ID("session_id"), Run: o.ID("run_id"), Checkpoint: o.ID("checkpoint_id"),
+		Resume: o.Raw("resume_payload"), Context: o.Document("context"),
+		Model:              o.Model("model"),
+		CapabilityOverride: body.Optional[*react.CapabilityOverride](o, "capability_override"),
+		OnBusy:             body.Enum(o, "on_busy", graph.Reject, graph.Wait, graph.Cancel),
 	}
-	o.each("messages", func(item *object) { in.Messages = append(in.Messages, item.message()) })
+	o.Each("messages", func(item *body.Object) { in.Messages = append(in.Messages, item.Message()) })
 	var vars []react.ContextVar
-	if o.each("context_vars", func(item *object) {
-		vars = append(vars, react.ContextVar{Description: item.text("description"), Value: item.text("value")})
+	if o.Each("context_vars", func(item *body.Object) {
+		vars = append(vars, react.ContextVar{Description: item.Text("description"), Value: item.Text("value")})
 	}) {
 		in.ContextVars = react.Set(vars)
 	}
 	var tools []message.ToolSpec
-	if o.each("tools", func(item *object) {
-		t := message.ToolSpec{Name: item.text("name"), Description: item.text("description"), Parameters: item.document("parameters")}
+	if o.Each("tools", func(item *body.Object) {
+		t := message.ToolSpec{Name: item.Text("name"), Description: item.Text("description"), Parameters: item.Document("parameters")}
 		if t.Parameters == nil {
-			item.wrong("parameters", "must be a JSON schema, an object")
+			item.Wrong("parameters", "must be a JSON schema, an object")
 		}
 		tools = append(tools, t)
 	}) {
 		in.Tools = react.Set(tools)
 	}
-	if *o.fault != nil {
-		return in, *o.fault
+	if err := o.Fault(); err != nil {
+		return in, err
 	}
 	if len(in.Messages) == 0 && in.Resume == nil && in.Checkpoint == uuid.Nil {
 		return in, invalid(react.FieldError{

@@ -17,6 +17,7 @@ import (
 	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/body"
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
@@ -153,7 +154,7 @@ func (c schemas) addMessages() {
 func (c schemas) sentAs(printed *schema) *schema {
 	s := &schema{Type: "object", Properties: map[string]*schema{}}
 	for _, name := range printed.PropertyOrder {
-		if !slices.Contains(sent, name) {
+		if !slices.Contains(body.Sent, name) {
 			continue
 		}
 		p := printed.Properties[name].CloneSchemas()
@@ -468,40 +469,41 @@ var abouts = map[string]string{
 	"ContextVar":                  "something that the prompt may tell the model",
 	"ToolSpec":                    "a tool that the client runs: a run that calls it ends, and the next one brings the result as a tool message",
 
-	"Event":                             "one thing that happened in a run",
-	"RunStartedEvent":                   "first event of every run",
-	"RunFinishedEvent":                  "last event of a run that did not fail",
-	"RunErrorEvent":                     "last event of a run that failed",
-	"RunErrorEvent.error":               "for a person",
-	"RunErrorEvent.code":                "for a program",
-	"TextMessageStartEvent":             "begins an assistant message",
-	"TextMessageContentEvent":           "a piece of an assistant message",
-	"TextMessageEndEvent":               "ends an assistant message",
-	"ReasoningStartEvent":               "begins a span of reasoning",
-	"ReasoningEndEvent":                 "ends a span of reasoning",
-	"ReasoningMessageStartEvent":        "begins the text of a span of reasoning",
-	"ReasoningMessageContentEvent":      "a piece of the text of a span of reasoning",
-	"ReasoningMessageEndEvent":          "ends the text of a span of reasoning",
-	"ReasoningSignatureEvent":           "what a provider wants back with the reasoning, or with a tool call",
-	"ReasoningSignatureEvent.entity_id": "what is signed: the id of the message or of the tool call",
-	"ToolCallStartEvent":                "announces a tool call",
-	"ToolCallArgsEvent":                 "a piece of the arguments of an announced call",
-	"ToolCallArgsEvent.delta":           "of JSON text",
-	"ToolCallEndEvent":                  "the arguments of a call are complete",
-	"ToolCallResultEvent":               "settles a call; the result is stored",
-	"ToolCallResultEvent.message_id":    "of the tool message",
-	"ToolCallErrorEvent":                "settles a call that has no result",
-	"ToolCallErrorEvent.message_id":     "of the tool message",
-	"ToolCallErrorEvent.error":          "for a person",
-	"ToolCallErrorEvent.code":           "for a program",
-	"ActivityDeltaEvent":                "what a tool says while it runs",
-	"ActivityDeltaEvent.patch":          "of a document of its own",
-	"StateSnapshotEvent":                "the whole context",
-	"StateDeltaEvent":                   "changes the context that the client has",
-	"MessagesSnapshotEvent":             "the whole conversation",
-	"InterruptPayload":                  "what an interrupted run asks",
-	"Question.id":                       "what an answer names",
-	"Question.name":                     "who asks: a tool or a node",
-	"Question.payload":                  "what is asked, any JSON",
-	"PatchOperation":                    "an operation of JSON Patch, RFC 6902",
+	"Event":                                "one thing that happened in a run",
+	"RunStartedEvent":                      "first event of every run",
+	"RunFinishedEvent":                     "last event of a run that did not fail",
+	"RunErrorEvent":                        "last event of a run that failed",
+	"RunErrorEvent.error":                  "for a person",
+	"RunErrorEvent.code":                   "for a program",
+	"TextMessageStartEvent":                "begins an assistant message",
+	"TextMessageContentEvent":              "a piece of an assistant message",
+	"TextMessageEndEvent":                  "ends an assistant message",
+	"ReasoningStartEvent":                  "begins a span of reasoning",
+	"ReasoningEndEvent":                    "ends a span of reasoning",
+	"ReasoningMessageStartEvent":           "begins the text of a span of reasoning",
+	"ReasoningMessageContentEvent":         "a piece of the text of a span of reasoning",
+	"ReasoningMessageEndEvent":             "ends the text of a span of reasoning",
+	"ReasoningSignatureEvent":              "what a provider wants back with the reasoning, or with a tool call",
+	"ReasoningSignatureEvent.entity_id":    "what is signed: the id of the message or of the tool call",
+	"ToolCallStartEvent":                   "announces a tool call",
+	"ToolCallStartEvent.parent_message_id": "the assistant message that makes the call",
+	"ToolCallArgsEvent":                    "a piece of the arguments of an announced call",
+	"ToolCallArgsEvent.delta":              "of JSON text",
+	"ToolCallEndEvent":                     "the arguments of a call are complete",
+	"ToolCallResultEvent":                  "settles a call; the result is stored",
+	"ToolCallResultEvent.message_id":       "of the tool message",
+	"ToolCallErrorEvent":                   "settles a call that has no result",
+	"ToolCallErrorEvent.message_id":        "of the tool message",
+	"ToolCallErrorEvent.error":             "for a person",
+	"ToolCallErrorEvent.code":              "for a program",
+	"ActivityDeltaEvent":                   "what a tool says while it runs",
+	"ActivityDeltaEvent.patch":             "of a document of its own",
+	"StateSnapshotEvent":                   "the whole context",
+	"StateDeltaEvent":                      "changes the context that the client has",
+	"MessagesSnapshotEvent":                "the whole conversation",
+	"InterruptPayload":                     "what an interrupted run asks",
+	"Question.id":                          "what an answer names",
+	"Question.name":                        "who asks: a tool or a node",
+	"Question.payload":                     "what is asked, any JSON",
+	"PatchOperation":                       "an operation of JSON Patch, RFC 6902",
 }

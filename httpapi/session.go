@@ -31,9 +31,9 @@ func (h *handler) createSession(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := o.id("id")
-	if *o.fault != nil {
-		return nil, *o.fault
+	id := o.ID("id")
+	if err := o.Fault(); err != nil {
+		return nil, err
 	}
 	s, err := h.agent.CreateSession(r.Context(), r.tenant, id)
 	if err != nil {

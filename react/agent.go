@@ -98,11 +98,8 @@ func (a *Agent) Active(ctx context.Context, tenant string, session uuid.UUID) (*
 
 // Questions returns what the last run of a session asked and nobody has answered yet.
 func (a *Agent) Questions(ctx context.Context, tenant string, session uuid.UUID) ([]graph.Question, error) {
-	c, _, err := a.runner.At(ctx, tenant, session, uuid.Nil)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	return graph.Questions(c), nil
+	c, _, err := a.Head(ctx, tenant, session)
+	return graph.Questions(c), err
 }
 
 // Cancel ends a run; it does nothing to one that has ended.
@@ -216,8 +213,14 @@ func (a *Agent) Checkpoints(ctx context.Context, q store.CheckpointQuery) (*stor
 // State returns the state that a plain run of the session would start from: that of a session
 // that does not exist is empty.
 func (a *Agent) State(ctx context.Context, tenant string, session uuid.UUID) (State, error) {
-	_, s, err := a.runner.At(ctx, tenant, session, uuid.Nil)
+	_, s, err := a.Head(ctx, tenant, session)
 	return s, err
+}
+
+// Head returns the checkpoint that a plain run of the session would start from, nil if there is none
+// yet, with the state that it would start with.
+func (a *Agent) Head(ctx context.Context, tenant string, session uuid.UUID) (*checkpoint.Checkpoint, State, error) {
+	return a.runner.At(ctx, tenant, session, uuid.Nil)
 }
 
 func tenantOr(tenant string) string { return cmp.Or(tenant, graph.DefaultTenant) }

@@ -100,13 +100,13 @@ func (b *batch) announce(ctx context.Context) {
 		case c.resting != nil && ctx.Err() == nil:
 		case lost && !graph.TaskDone(ctx, c.ID) && !graph.TaskStarted(ctx, c.ID): // it stays open
 		default:
-			announce(ctx, c.ToolCall)
+			announce(ctx, c.ToolCall, b.caller.ID)
 		}
 	}
 }
 
-func announce(ctx context.Context, call message.ToolCall) {
-	graph.Emit(ctx, event.ToolCallStart{ToolCallID: call.ID, ToolName: call.Name})
+func announce(ctx context.Context, call message.ToolCall, caller uuid.UUID) {
+	graph.Emit(ctx, event.ToolCallStart{ToolCallID: call.ID, ToolName: call.Name, ParentMessageID: caller})
 	graph.Emit(ctx, event.ToolCallArgs{ToolCallID: call.ID, Delta: string(call.Arguments)})
 	graph.Emit(ctx, event.ToolCallEnd{ToolCallID: call.ID})
 }

@@ -42,7 +42,7 @@ func begin(ctx context.Context, s State) State {
 	}
 	graph.Emit(ctx, event.StateSnapshot{State: s.Context})
 	for _, m := range s.made {
-		announce(ctx, m.call)
+		announce(ctx, m.call, m.result.ParentMessageID)
 		graph.Emit(ctx, event.ToolCallError{ToolCallID: m.call.ID, MessageID: m.result.ID, Error: m.result.Error, Code: m.code})
 	}
 	s.begun, s.made = true, nil

@@ -1,7 +1,6 @@
 package react
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,28 +41,12 @@ func (o *outcome) orderOr() int64 {
 func (o *outcome) message(call message.ToolCall, caller *message.Assistant, id uuid.UUID) *message.Tool {
 	text := o.Error
 	if o.Output != nil {
-		text = plainText(o.Output)
+		text = wire.PlainText(o.Output)
 	}
 	return &message.Tool{
 		Header:     message.Header{ID: id, Name: call.Name},
 		ToolCallID: call.ID, ParentMessageID: caller.ID, Content: &text, Error: o.Error,
 	}
-}
-
-// plainText returns what a model reads of an output: a text without its quotes, anything else as
-// the JSON that it is.
-func plainText(output json.RawMessage) string {
-	if len(output) < 2 || output[0] != '"' {
-		return string(output)
-	}
-	if inner := output[1 : len(output)-1]; !bytes.ContainsRune(inner, '\\') && utf8.Valid(inner) {
-		return string(inner)
-	}
-	var text string
-	if json.Unmarshal(output, &text) != nil {
-		return string(output)
-	}
-	return text
 }
 
 // call executes one call and returns how it ended. An error means that it did not: the tool

@@ -28,6 +28,7 @@ import (
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/examples/internal/offline"
 	"github.com/everstep-go/everstep/httpapi"
+	"github.com/everstep-go/everstep/httpapi/agui"
 	"github.com/everstep-go/everstep/model/anthropic"
 	"github.com/everstep-go/everstep/model/gemini"
 	"github.com/everstep-go/everstep/model/openai"
@@ -104,7 +105,7 @@ func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error
 	server := &http.Server{
 		// No other limits of time: a stream lasts as long as its run.
 		ReadHeaderTimeout: 10 * time.Second,
-		Handler:           httpapi.New(agent, &httpapi.Options{Tenant: httpapi.HeaderTenant(*tenantDefault)}),
+		Handler:           handler(agent),
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	var both sync.WaitGroup
@@ -128,6 +129,17 @@ func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error
 		return err
 	}
 	return nil
+}
+
+// handler serves the agent: /v1 for programs, /ag-ui for frontends.
+func handler(agent *react.Agent) http.Handler {
+	tenant := httpapi.HeaderTenant(*tenantDefault)
+	frontends := agui.New(agent, &agui.Options{Tenant: tenant})
+	mux := http.NewServeMux()
+	mux.Handle("/", httpapi.New(agent, &httpapi.Options{Tenant: tenant}))
+	mux.Handle("/ag-ui", frontends)
+	mux.Handle("/ag-ui/run", frontends)
+	return mux
 }
 
 // openModel returns the model that is named, and what its provider calls it. Keys are in the environment variables
