@@ -23,7 +23,7 @@ const module = "github.com/everstep-go/everstep"
 
 // levels are the packages from the ground up. A package may import those of lower levels.
 var levels = [][]string{
-	{"internal/wire", "internal/pgserver", "internal/redisserver"},
+	{"internal/wire", "internal/sse", "internal/pgserver", "internal/redisserver"},
 	{"message", "state", "internal/pgserver/pgtest", "internal/redisserver/redistest"},
 	{"event", "checkpoint", "internal/provider"},
 	{"store", "event/eventtest"},
@@ -54,7 +54,7 @@ var rules = []rule{
 		"a graph knows nothing of models, tools and prompts: a language model is one kind of node"},
 	{"react", module + "/reflex", nil,
 		"an agent works without a chat around it"},
-	{"*", "net/http", []string{"httpapi", "httpapi/httpapitest", "internal/provider"},
+	{"*", "net/http", []string{"httpapi", "httpapi/httpapitest", "internal/provider", "internal/sse"},
 		"the core is used without a network: HTTP is httpapi's and the adapters'"},
 	{"*", module + "/internal/provider", nil,
 		"it is for the modules of adapters, and brings HTTP with it"},
