@@ -35,7 +35,9 @@ var quiet = slog.New(slog.DiscardHandler)
 // "call NAME ARGUMENTS" says, with the text before it if there are two lines.
 func parrot(t testing.TB, change func(*react.Config)) *react.Agent {
 	t.Helper()
-	pay := func(_ context.Context, in struct{ Amount int }) (string, error) { return fmt.Sprint("paid ", in.Amount), nil }
+	pay := func(_ context.Context, in struct{ Amount int }) (string, error) {
+		return fmt.Sprint("paid ", in.Amount), nil
+	}
 	ask := func(ctx context.Context, _ struct{}) (string, error) {
 		return graph.Interrupt[string](ctx, "", "Which colour?")
 	}
@@ -96,7 +98,7 @@ type bundle struct {
 	url    string
 }
 
-func serve(t testing.TB, agent *react.Agent, change func(*a2a.ServerConfig)) *bundle {
+func serve(t testing.TB, agent *react.Agent, changes ...func(*a2a.ServerConfig)) *bundle {
 	t.Helper()
 	b := &bundle{agent: agent}
 	mux := http.NewServeMux()
@@ -105,7 +107,7 @@ func serve(t testing.TB, agent *react.Agent, change func(*a2a.ServerConfig)) *bu
 	b.url = b.web.URL + "/agents/parrot"
 	config := a2a.ServerConfig{URL: b.url, Logger: quiet}
 	config.Push.AllowPrivate = true
-	if change != nil {
+	for _, change := range changes {
 		change(&config)
 	}
 	var err error
@@ -143,12 +145,12 @@ func (b *bundle) client(t testing.TB, binding sdk.TransportProtocol) *a2aclient.
 }
 
 // eachBinding runs a test on each binding, with a parrot of its own.
-func eachBinding(t *testing.T, test func(t *testing.T, b *bundle, c *a2aclient.Client)) {
+func eachBinding(t *testing.T, test func(t *testing.T, b *bundle, c *a2aclient.Client), change ...func(*a2a.ServerConfig)) {
 	t.Helper()
 	for _, binding := range bindings {
 		t.Run(string(binding), func(t *testing.T) {
 			t.Parallel()
-			b := serve(t, parrot(t, nil), nil)
+			b := serve(t, parrot(t, nil), change...)
 			test(t, b, b.client(t, binding))
 		})
 	}

@@ -39,10 +39,6 @@ func (s *Server) serveREST(w http.ResponseWriter, r *http.Request, path string, 
 		s.sendEvents(w, r, gone, events, func(e sdk.Event) any { return sdk.StreamResponse{Event: e} }, func(f *failure) (string, any) { return "error", f.rest() })
 		return
 	}
-	if _, ok := result.(nothing); ok {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
 	s.writeJSON(w, r, http.StatusOK, mediaType, result)
 }
 

@@ -41,11 +41,8 @@ type rpcError struct {
 
 func (f *failure) rpcError() *rpcError { return &rpcError{f.rpc, f.message, f.details()} }
 
-// nothing is the result of a method without one.
+// nothing is the answer of an operation without one.
 type nothing struct{}
-
-// MarshalJSON prints null, which a result must be if it is nothing.
-func (nothing) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 // serveRPC is the JSON-RPC binding (specification, section 9). Whatever goes wrong, the answer is 200.
 func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request, gone context.CancelFunc) {

@@ -360,8 +360,8 @@ func (t *task) conclude(run store.Run, begun bool) {
 		t.state = sdk.TaskStateSubmitted
 	case run.Status == checkpoint.Running:
 		t.state = sdk.TaskStateWorking
-	case t.kept.Cancelled:
-		t.state = sdk.TaskStateCanceled
+	case t.kept.Cancelled: // just now
+		t.state, t.updated = sdk.TaskStateCanceled, time.Now().UTC()
 	case len(t.open) > 0 && slices.ContainsFunc(t.open, wantsAuthorization):
 		t.state = sdk.TaskStateAuthRequired
 	case len(t.open) > 0:
@@ -385,15 +385,18 @@ func resting(s sdk.TaskState) bool {
 
 // settle lists the task under what it is now.
 func (t *task) settle(ctx context.Context) error {
-	for t.version != 0 && (t.state != t.kept.State || resting(t.state) && !t.updated.Equal(t.kept.Updated)) {
+	for t.version != 0 && (t.state != t.kept.State || t.updated.After(t.kept.Updated)) {
 		now := t.kept
 		now.State, now.Updated = t.state, t.updated
+		if !now.Updated.After(t.kept.Updated) {
+			now.Updated = t.kept.Updated.Add(1) // it is listed under its time, once
+		}
 		var w writes
 		w.put(taskKind, t.id.String(), t.version, now)
 		w.relist(t.id, &t.kept, &now)
 		err := w.commit(ctx, t.server.records, t.tenant)
 		if err == nil {
-			t.kept, t.version = now, t.version+1
+			t.kept, t.version, t.updated = now, t.version+1, now.Updated
 			return nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
