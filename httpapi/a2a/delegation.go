@@ -12,6 +12,7 @@ import (
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/state"
+	"github.com/everstep-go/everstep/store"
 )
 
 // sent is what became of a message, as it is kept: the task that it is part of, or what the agent answered
@@ -39,7 +40,7 @@ func (k *call) send(in errand) (report, error) {
 	}
 	s, err := k.deliver("send", m, "")
 	if err != nil {
-		return report{}, err
+		return report{}, k.abandon(m, err)
 	}
 	if s.Reply != nil {
 		return *s.Reply, nil
@@ -115,7 +116,7 @@ func (k *call) try(ctx context.Context, m *sdk.Message) (sent, error) {
 // may know a message again by its id.
 func (k *call) find(ctx context.Context, m *sdk.Message, asked string) (s sent, found bool, err error) {
 	if m.TaskID != "" { // a task that asked: if it has the answer, it does not ask any more
-		t, err := k.get(m.TaskID)
+		t, err := k.get(ctx, m.TaskID)
 		if err != nil {
 			return sent{}, false, err
 		}
@@ -147,8 +148,9 @@ func (k *call) find(ctx context.Context, m *sdk.Message, asked string) (s sent, 
 
 // follow waits for a task until it has ended, or asks the model if it is to be asked.
 func (k *call) follow(id sdk.TaskID) (report, error) {
+	var answered *sdk.Task
 	for {
-		t, err := k.await(id)
+		t, err := k.await(id, answered)
 		if err != nil {
 			return report{}, k.giveUp(id, err)
 		}
@@ -168,6 +170,7 @@ func (k *call) follow(id sdk.TaskID) (report, error) {
 		if err := k.answer(t); err != nil {
 			return report{}, err
 		}
+		answered = t
 	}
 }
 
@@ -203,17 +206,35 @@ func messageID(t *sdk.Task) string {
 	return t.Status.Message.ID
 }
 
-// await waits until the task rests, and tells of its progress on the way.
-func (k *call) await(id sdk.TaskID) (*sdk.Task, error) {
+// late reports whether a task still asks, or seems to, what was answered: the agent has the answer, but does not
+// work on it yet. There are some that take what they asked out of the status before that.
+func late(t, answered *sdk.Task) bool {
+	if t.Status.State.Terminal() {
+		return false
+	}
+	if answered == nil {
+		return t.Status.Message == nil
+	}
+	return t.Status.Message == nil || messageID(t) == messageID(answered)
+}
+
+// lateTime is how long that may take.
+const lateTime = 5 * time.Second
+
+// await waits until the task rests, and tells of its progress on the way. Answered is the task as it asked what
+// was answered last, nil if nothing was.
+func (k *call) await(id sdk.TaskID, answered *sdk.Task) (*sdk.Task, error) {
 	pause := firstPoll
+	begin := time.Now()
 	for p := k.newPatience(); ; {
-		t, err := k.get(id)
+		t, err := k.get(k.ctx, id)
 		if err == nil {
 			p.reached()
-			if resting(t.Status.State) {
+			resting := resting(t.Status.State)
+			if resting && (!late(t, answered) || time.Since(begin) > lateTime) {
 				return t, nil
 			}
-			if k.client.card.Capabilities.Streaming {
+			if k.client.card.Capabilities.Streaming && !resting {
 				err = k.watch(id, p)
 			}
 		}
@@ -223,7 +244,7 @@ func (k *call) await(id sdk.TaskID) (*sdk.Task, error) {
 			}
 			continue
 		}
-		if !k.client.card.Capabilities.Streaming {
+		if !k.client.card.Capabilities.Streaming || resting(t.Status.State) {
 			if err := sleep(k.ctx, pause); err != nil {
 				return nil, err
 			}
@@ -239,8 +260,8 @@ const (
 	getTime = 30 * time.Second
 )
 
-func (k *call) get(id sdk.TaskID) (*sdk.Task, error) {
-	ctx, cancel := context.WithTimeout(k.ctx, getTime)
+func (k *call) get(ctx context.Context, id sdk.TaskID) (*sdk.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, getTime)
 	defer cancel()
 	return k.client.remote.GetTask(ctx, &sdk.GetTaskRequest{Tenant: k.tenant, ID: id})
 }
@@ -249,8 +270,8 @@ func (k *call) get(id sdk.TaskID) (*sdk.Task, error) {
 // error.
 func (k *call) watch(id sdk.TaskID, p *patience) error {
 	for e, err := range k.client.remote.SubscribeToTask(k.ctx, &sdk.SubscribeToTaskRequest{Tenant: k.tenant, ID: id}) {
-		if errors.Is(err, sdk.ErrUnsupportedOperation) {
-			return sleep(k.ctx, firstPoll)
+		if errors.Is(err, sdk.ErrUnsupportedOperation) || errors.Is(err, sdk.ErrTaskNotFound) {
+			return sleep(k.ctx, firstPoll) // it has ended: there are agents that have no such task then
 		}
 		if err != nil {
 			return err
@@ -294,18 +315,47 @@ func (k *call) activity(kind string, pairs ...any) {
 	react.EmitActivity(k.ctx, kind, patch)
 }
 
-// giveUp takes the task along if the call is given up: its run was cancelled, or it took too long.
-func (k *call) giveUp(id sdk.TaskID, err error) error {
-	cause := context.Cause(k.ctx)
-	if cause == nil {
-		return k.client.failed(err)
+// abandon takes the task along whose message may have arrived when the call was given up.
+func (k *call) abandon(m *sdk.Message, err error) error {
+	if m.TaskID != "" {
+		return k.giveUp(m.TaskID, err)
 	}
-	if errors.Is(cause, graph.ErrShutdown) || errors.Is(cause, graph.ErrProcessLost) {
-		return cause // after which the call is made again
+	if !k.givenUp() {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), cancelTime)
 	defer cancel()
-	if _, err := k.client.remote.CancelTask(ctx, &sdk.CancelTaskRequest{Tenant: k.tenant, ID: id}); err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) {
+	s, found, finding := k.find(ctx, m, "")
+	if !found {
+		return errors.Join(context.Cause(k.ctx), finding)
+	}
+	return k.cancel(ctx, s.Task)
+}
+
+// givenUp reports whether nobody will make the call again: its run was cancelled, or it took too long.
+func (k *call) givenUp() bool {
+	cause := context.Cause(k.ctx)
+	return cause != nil && !errors.Is(cause, graph.ErrShutdown) && !errors.Is(cause, graph.ErrProcessLost) && !errors.Is(cause, store.ErrLost)
+}
+
+// giveUp takes a task along if the call is given up.
+func (k *call) giveUp(id sdk.TaskID, err error) error {
+	if !k.givenUp() {
+		if cause := context.Cause(k.ctx); cause != nil {
+			return cause
+		}
+		return k.client.failed(err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), cancelTime)
+	defer cancel()
+	return k.cancel(ctx, id)
+}
+
+// cancel cancels a task, and returns why.
+func (k *call) cancel(ctx context.Context, id sdk.TaskID) error {
+	cause := context.Cause(k.ctx)
+	_, err := k.client.remote.CancelTask(ctx, &sdk.CancelTaskRequest{Tenant: k.tenant, ID: id})
+	if err != nil && !errors.Is(err, sdk.ErrTaskNotCancelable) {
 		return errors.Join(cause, err)
 	}
 	return cause

@@ -151,7 +151,7 @@ func (c *Client) getTask(ctx context.Context, in errandTask) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	t, err := k.get(sdk.TaskID(in.TaskID))
+	t, err := k.get(ctx, sdk.TaskID(in.TaskID))
 	if err != nil {
 		return report{}, c.failed(err)
 	}
