@@ -3,6 +3,7 @@ package a2a
 import (
 	"context"
 	"iter"
+	"maps"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
@@ -37,16 +38,21 @@ func (t *task) follow(ctx context.Context) iter.Seq2[sdk.Event, error] {
 
 // tell says what happens until the task rests or nobody listens any more.
 func (t *task) tell(ctx context.Context, say func(sdk.Event) bool) error {
+	working := t.state == sdk.TaskStateWorking
 	now, err := t.print(ctx, -1, true)
+	if t.fresh && err == nil {
+		now, err = t.accepted(ctx)
+		working = len(t.turns) > 1
+	}
 	if err != nil || !say(now) {
 		return err
 	}
-	for !resting(t.state) {
+	for t.fresh || !resting(t.state) {
 		run, err := t.run(ctx)
 		if err != nil {
 			return err
 		}
-		n := &narrator{task: t, run: run.ID(), say: say, working: t.state == sdk.TaskStateWorking}
+		n := &narrator{task: t, run: run.ID(), say: say, working: working}
 		if before := t.turns[:len(t.turns)-1]; len(before) > 0 {
 			texts, err := t.texts(ctx)
 			if err != nil {
@@ -63,6 +69,7 @@ func (t *task) tell(ctx context.Context, say func(sdk.Event) bool) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
+		working, t.fresh = t.state == sdk.TaskStateWorking, false
 	}
 	if err := t.settle(ctx); err != nil {
 		return err
@@ -70,6 +77,20 @@ func (t *task) tell(ctx context.Context, say func(sdk.Event) bool) error {
 	status := t.status()
 	say(&sdk.TaskStatusUpdateEvent{TaskID: t.ref().TaskID, ContextID: t.kept.Context, Status: status})
 	return nil
+}
+
+// accepted is the task as it was when its last turn was accepted: however fast the run is, a client that
+// streams hears all of it.
+func (t *task) accepted(ctx context.Context) (*sdk.Task, error) {
+	then := &task{
+		server: t.server, tenant: t.tenant, id: t.id, kept: t.kept, turns: t.turns, runs: maps.Clone(t.runs),
+		state: sdk.TaskStateSubmitted, updated: t.kept.Updated,
+	}
+	delete(then.runs, t.last().Run)
+	if len(t.turns) > 1 {
+		then.state = sdk.TaskStateWorking
+	}
+	return then.print(ctx, -1, true)
 }
 
 // narrator tells the events of one run as updates of its task.

@@ -128,7 +128,7 @@ func (s *Server) begin(ctx context.Context, tenant string, m *received, push *sd
 	if err != nil {
 		return nil, err
 	}
-	t.version = 1
+	t.version, t.fresh = 1, true
 	return t, t.start(ctx)
 }
 
@@ -196,7 +196,7 @@ func (s *Server) resume(ctx context.Context, tenant string, m *received, push *s
 	if err != nil {
 		return nil, err
 	}
-	t.version = max(t.version, 1)
+	t.version, t.fresh = max(t.version, 1), true
 	return t, t.start(ctx)
 }
 

@@ -39,6 +39,8 @@ type task struct {
 	open    []item // what the client has to answer
 	// pending: the last turn was accepted, but its run has not begun.
 	pending bool
+	// fresh: the last turn was accepted just now.
+	fresh bool
 }
 
 // item is something that a client has to answer: a question of a run, or a call of a tool that only the
