@@ -22,7 +22,8 @@ type hook struct {
 	mu     sync.Mutex // guards what follows
 	header http.Header
 	got    []sdk.Event
-	status []int // of the next answers; then 204
+	status []int  // of the next answers; then 204
+	before func() // if not nil, called for each request
 }
 
 func newHook(t testing.TB, status ...int) *hook {
@@ -34,6 +35,9 @@ func newHook(t testing.TB, status ...int) *hook {
 }
 
 func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.before != nil {
+		h.before()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.status) > 0 {
