@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
@@ -167,7 +168,7 @@ func (s *Server) getPush(ctx context.Context, tenant string, q *sdk.GetTaskPushC
 		return nil, err
 	}
 	var kept pushRecord
-	if strings.ContainsRune(q.ID, 0) || q.ID == "" {
+	if strings.ContainsRune(q.ID, 0) || !utf8.ValidString(q.ID) || q.ID == "" {
 		return nil, noPush(q.TaskID, q.ID)
 	}
 	version, err := read(ctx, s.records, tenant, pushKind, pushKey(t.id, q.ID), &kept)

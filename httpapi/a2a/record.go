@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
@@ -15,7 +16,7 @@ import (
 	"github.com/everstep-go/everstep/store"
 )
 
-// The kinds of records. All are the tenant's own but for those of the work.
+// The kinds of records, of each agent. All are the tenant's own but for those of the work.
 const (
 	taskKind    = "a2a.task"    // a taskRecord under the id of the task
 	turnKind    = "a2a.turn"    // a turn under the id of the task and its number
@@ -28,6 +29,35 @@ const (
 // workTenant has the records of what is still to be done, of all tenants: who takes up what a dead
 // process left knows none of them.
 const workTenant = "everstep.a2a"
+
+// scoped is the records of one agent of those that share a store: only its own servers see to its tasks.
+type scoped struct {
+	store.Records
+	agent string
+}
+
+func (s scoped) kind(kind string) string { return kind + ":" + s.agent }
+
+// Record implements store.Records.
+func (s scoped) Record(ctx context.Context, tenant, kind, key string) (*store.Record, error) {
+	return s.Records.Record(ctx, tenant, s.kind(kind), key)
+}
+
+// ListRecords implements store.Records.
+func (s scoped) ListRecords(ctx context.Context, q *store.RecordQuery) ([]store.Record, error) {
+	own := *q
+	own.Kind = s.kind(q.Kind)
+	return s.Records.ListRecords(ctx, &own)
+}
+
+// WriteRecords implements store.Records.
+func (s scoped) WriteRecords(ctx context.Context, tenant string, writes []store.RecordWrite) error {
+	own := slices.Clone(writes)
+	for i := range own {
+		own[i].Kind = s.kind(own[i].Kind)
+	}
+	return s.Records.WriteRecords(ctx, tenant, own)
+}
 
 // taskRecord is what is kept of a task besides its runs.
 type taskRecord struct {

@@ -100,42 +100,57 @@ func (s *Server) begin(ctx context.Context, tenant string, m *received, push *sd
 		m.ContextID = hashed("a2a context", tenant, hash).String()
 	}
 	m.TaskID = sdk.TaskID(id.String())
-	t := &task{
-		server: s, tenant: tenant, id: id, runs: map[uuid.UUID]store.Run{},
-		kept: taskRecord{
-			Context: m.ContextID, Session: sessionOf(m.ContextID),
-			State: sdk.TaskStateSubmitted, Updated: time.Now().UTC(),
-		},
-		turns: []turn{{Run: id, Message: m, Hash: hash}},
+	for {
+		t := &task{
+			server: s, tenant: tenant, id: id, runs: map[uuid.UUID]store.Run{},
+			kept: taskRecord{
+				Context: m.ContextID, Session: sessionOf(m.ContextID),
+				State: sdk.TaskStateSubmitted, Updated: time.Now().UTC(),
+			},
+			turns: []turn{{Run: id, Message: m, Hash: hash}},
+		}
+		if _, err := s.inputOf(&m.Message); err != nil { // before anything is written
+			return nil, err
+		}
+		err := t.create(ctx, push)
+		if err == nil {
+			return t, t.start(ctx)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+		if t, err = s.again(ctx, t); !errors.Is(err, store.ErrNotFound) {
+			return t, err
+		}
+		if err := t.remove(ctx); err != nil { // of a session that was deleted
+			return nil, err
+		}
 	}
-	if err := t.check(); err != nil {
-		return nil, err
-	}
+}
+
+// create writes a new task.
+func (t *task) create(ctx context.Context, push *sdk.PushConfig) error {
 	var w writes
-	w.put(taskKind, id.String(), 0, t.kept)
-	w.put(turnKind, turnKey(id, 0), 0, t.turns[0])
-	w.relist(id, nil, &t.kept)
+	w.put(taskKind, t.id.String(), 0, t.kept)
+	w.put(turnKind, turnKey(t.id, 0), 0, t.turns[0])
+	w.relist(t.id, nil, &t.kept)
 	if err := t.addPush(ctx, &w, push, 0); err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.addWork(ctx, workItem{tenant, id}); err != nil {
-		return nil, err
+	if err := t.server.addWork(ctx, workItem{t.tenant, t.id}); err != nil {
+		return err
 	}
-	err = w.commit(ctx, s.records, tenant)
-	if errors.Is(err, store.ErrConflict) {
-		return s.again(ctx, t)
-	}
-	if err != nil {
-		return nil, err
+	if err := w.commit(ctx, t.server.records, t.tenant); err != nil {
+		return err
 	}
 	t.version, t.fresh = 1, true
-	return t, t.start(ctx)
+	return nil
 }
 
 // again returns the task of a message that was sent before.
 func (s *Server) again(ctx context.Context, t *task) (*task, error) {
 	if err := t.load(ctx); err != nil {
-		return nil, err
+		return t, err
 	}
 	if t.pending {
 		return t, t.start(ctx)
@@ -198,12 +213,6 @@ func (s *Server) resume(ctx context.Context, tenant string, m *received, push *s
 	}
 	t.version, t.fresh = max(t.version, 1), true
 	return t, t.start(ctx)
-}
-
-// check finds out what is wrong with the message of a new task before anything is written.
-func (t *task) check() error {
-	_, err := t.server.inputOf(&t.last().Message.Message)
-	return err
 }
 
 // input is what the last turn's run is started with. It follows from the turn: whoever starts it starts

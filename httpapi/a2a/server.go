@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -69,9 +70,10 @@ type Server struct {
 	card    card
 	pusher  *pusher
 
-	mu    sync.Mutex // guards what follows
-	fresh map[workItem]bool
-	wake  chan struct{} // holds one while fresh has something that Serve has not seen
+	mu      sync.Mutex // guards what follows
+	serving int        // how many Serve run
+	fresh   map[workItem]bool
+	wake    chan struct{} // holds one while fresh has something that Serve has not seen
 }
 
 // NewServer returns a server of an agent whose store is a store.Records, as all drivers of this module
@@ -83,14 +85,15 @@ type Server struct {
 //	mux.Handle(a2a.WellKnown, server)
 //	go server.Serve(ctx)
 func NewServer(agent *react.Agent, config ServerConfig) (*Server, error) {
-	s := &Server{agent: agent, records: agent.Records(), opts: config, fresh: map[workItem]bool{}, wake: make(chan struct{}, 1)}
+	s := &Server{agent: agent, opts: config, fresh: map[workItem]bool{}, wake: make(chan struct{}, 1)}
 	u, err := url.Parse(config.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("a2a: ServerConfig.URL %q: clients need the absolute URL under which they reach the server", config.URL)
-	case s.records == nil:
+	case agent.Records() == nil:
 		return nil, errors.New("a2a: the agent has no store that is a store.Records: tasks are kept there")
 	}
+	s.records = scoped{agent.Records(), agent.Name()}
 	o := &s.opts
 	o.URL = strings.TrimSuffix(o.URL, "/")
 	o.CardMaxAge = cmp.Or(o.CardMaxAge, time.Hour)
@@ -129,6 +132,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.card.ServeHTTP(w, r)
 		return
 	}
+	if strings.Contains(strings.Join(r.Header.Values(sdk.SvcParamExtensions), ","), ToolsExtension) {
+		w.Header().Set(sdk.SvcParamExtensions, ToolsExtension) // it is active
+	}
 	ctx, gone := context.WithCancel(r.Context())
 	defer gone()
 	r = r.WithContext(ctx)
@@ -154,6 +160,9 @@ func (s *Server) version(r *http.Request) error {
 // tenant returns whose request it is.
 func (s *Server) tenant(r *http.Request, named string) (string, error) {
 	tenant, err := s.opts.Tenant(r, named)
+	if err == nil && (strings.ContainsRune(tenant, 0) || !utf8.ValidString(tenant) || len(tenant) > maxID) {
+		return "", fault(sdk.ErrInvalidRequest, "the tenant must be UTF-8 without NUL, of at most %d bytes", maxID)
+	}
 	if err == nil {
 		return cmp.Or(tenant, graph.DefaultTenant), nil
 	}

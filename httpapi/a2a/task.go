@@ -84,6 +84,13 @@ func (s *Server) task(ctx context.Context, tenant string, id sdk.TaskID) (*task,
 	if err != nil {
 		return nil, err
 	}
+	if was := t.kept.State; t.version != 0 && t.state != was && resting(t.state) {
+		// Nobody has seen it come to rest: its clients may have to be told.
+		if err := s.addWork(ctx, workItem{tenant, parsed}); err != nil {
+			return nil, err
+		}
+		defer s.mind(workItem{tenant, parsed})
+	}
 	return t, t.settle(ctx)
 }
 

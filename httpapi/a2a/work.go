@@ -24,7 +24,7 @@ type workItem struct {
 // The work is looked through for what other processes left behind. A task that was looked at in vain is
 // left alone for longer each time.
 const (
-	lookEvery = 2 * time.Second
+	lookEvery = 5 * time.Second
 	lookRest  = time.Minute
 	// abandoned is after how long an item is taken for one whose task never came to be.
 	abandoned = time.Minute
@@ -48,9 +48,13 @@ func (s *Server) addWork(ctx context.Context, item workItem) error {
 	}
 }
 
-// mind has Serve do at once what there is to do for a task.
+// mind has Serve do at once what there is to do for a task. If none runs here, another process does it.
 func (s *Server) mind(item workItem) {
 	s.mu.Lock()
+	if s.serving == 0 {
+		s.mu.Unlock()
+		return
+	}
 	s.fresh[item] = true
 	s.mu.Unlock()
 	select {
@@ -65,6 +69,8 @@ func (s *Server) mind(item workItem) {
 func (s *Server) Serve(ctx context.Context) error {
 	m := &minder{server: s, owner: uuid.New(), ctx: ctx, minded: map[workItem]*minding{}, rest: map[workItem]pause{}}
 	defer m.wg.Wait()
+	s.count(1)
+	defer s.count(-1)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -84,6 +90,12 @@ func (s *Server) Serve(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+func (s *Server) count(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving += n
 }
 
 func (s *Server) takeFresh() (items []workItem) {
