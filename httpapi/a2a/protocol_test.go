@@ -206,9 +206,13 @@ func TestBadRequestsGetTheErrorsOfTheSpecification(t *testing.T) {
 		"a damaged path":         {"GET", "/tasks/%zz", "", nil, 400, 0, ""},
 		"version 9.0":            {"POST", "/", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, []string{"A2A-Version", "9.0"}, 200, -32009, `"9.0"`},
 		"no version":             {"POST", "/", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`, []string{"A2A-Version", ""}, 200, -32009, "0.3"},
+		"version 1.0.1":          {"GET", "/tasks", "", []string{"A2A-Version", "1.0.1"}, 200, 0, ""},
+		"version 1.1":            {"GET", "/tasks", "", []string{"A2A-Version", "1.1"}, 400, 400, `"1.1"`},
 		"version 9.0, REST":      {"GET", "/tasks", "", []string{"A2A-Version", "9.0"}, 400, 400, `"9.0"`},
 		"no version, REST":       {"GET", "/tasks", "", []string{"A2A-Version", ""}, 400, 400, "0.3"},
-		"two tenants":            {"GET", "/tasks", "", []string{"X-Tenant-ID", ""}, 200, 0, ""},
+		"an empty tenant":        {"GET", "/tasks", "", []string{"X-Tenant-ID", "\t"}, 400, 400, "X-Tenant-ID"},
+		"a NUL in the tenant":    {"GET", "/a%00b/tasks", "", nil, 400, 400, "NUL"},
+		"a tenant without end":   {"GET", "/" + strings.Repeat("x", 2000) + "/tasks", "", nil, 400, 400, "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "a damaged path" { // Go's client would not send it

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -145,11 +146,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serveREST(w, r, path, gone)
 }
 
+// patched is a version with its patch number, which means nothing.
+var patched = regexp.MustCompile(`^` + regexp.QuoteMeta(string(sdk.Version)) + `\.[0-9]+$`)
+
 // version refuses requests of versions that the server does not speak (specification, section 3.6).
 func (s *Server) version(r *http.Request) error {
 	version := cmp.Or(r.Header.Get(sdk.SvcParamVersion), r.URL.Query().Get(sdk.SvcParamVersion))
 	switch {
-	case version == string(sdk.Version), version == "" && s.opts.Unversioned:
+	case version == string(sdk.Version), patched.MatchString(version), version == "" && s.opts.Unversioned:
 		return nil
 	case version == "":
 		return fault(sdk.ErrVersionNotSupported, "the request has no %s, which means 0.3: send %s", sdk.SvcParamVersion, sdk.Version)
