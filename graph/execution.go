@@ -399,8 +399,10 @@ func (x *execution[S]) carryOver(sc *scope) {
 		if !t.kept {
 			continue
 		}
-		// A task that asks has done nothing yet that must not be done twice.
-		if t.Key[0] == 0 || sc.kept == nil && (t.Done || !sc.asksIn(t.Key)) {
+		// A task that asks has done nothing yet that must not be done twice, but for the tasks in it.
+		outer, asking := outermost(t.Key)
+		inner := outer != t.Key && sc.asksIn(outer)
+		if outer == "" || (inner || sc.kept == nil) && (t.Done || !sc.asksIn(asking)) {
 			carried = append(carried, t.Task)
 		}
 	}

@@ -435,6 +435,50 @@ func TestATaskAtMostOnceMayAskBeforeItDoesAnything(t *testing.T) {
 	}
 }
 
+func TestWhatATaskThatAsksHasFinishedIsNotDoneAgain(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]bool{"of a node that keeps its part": true, "of one that does not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCounter()
+			var mu sync.Mutex
+			keys := map[string]bool{}
+			r := newRunner(t, chain(t, parts{beta: func(ctx context.Context, d doc) (doc, error) {
+				if kept {
+					graph.Keep(ctx, d)
+				}
+				var errs []error
+				for _, key := range []string{"one", "two"} {
+					text, err := graph.Task(ctx, key, func(ctx context.Context) (string, error) {
+						before, err := graph.Task(ctx, "before", func(ctx context.Context) (string, error) {
+							mu.Lock()
+							defer mu.Unlock()
+							keys[graph.IdempotencyKey(ctx)] = true
+							return c.did("before " + key)(ctx)
+						})
+						if err != nil {
+							return "", err
+						}
+						_, sure := graph.Task(ctx, "ask", func(ctx context.Context) (bool, error) {
+							return graph.Interrupt[bool](ctx, "sure", nil)
+						}, &graph.TaskOptions{AtMostOnce: true})
+						return before, sure
+					})
+					d.Text += text + "."
+					errs = append(errs, err)
+				}
+				return d, errors.Join(errs...)
+			}}), memory.New(nil), nil)
+			run, _, err := finish(t, r, graph.StartParams[doc]{})
+			assert.Equal(t, []string{"one:ask:sure", "two:ask:sure"}, questions(t, err))
+			_, d := complete(t, r, graph.StartParams[doc]{Session: run.Session(), Resume: json.RawMessage(`{"one:ask:sure":true,"two:ask:sure":true}`)})
+			assert.Equal(t, "before one.before two.", d.Text)
+			assert.Equal(t, []int{1, 1}, []int{c.count("before one"), c.count("before two")})
+			assert.Len(t, keys, 2, "each has its own idempotency key")
+		})
+	}
+}
+
 func TestWhatANodeKeepsIsTheStateOfItsQuestion(t *testing.T) {
 	t.Parallel()
 	c := newCounter()

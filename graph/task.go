@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/store"
@@ -43,6 +44,8 @@ type TaskOptions struct {
 // fn and the keeping, fn runs again, with the same [IdempotencyKey] in its context: pass it
 // on to whoever does the work, or set AtMostOnce. Errors are not kept. T must survive JSON.
 //
+// A task may do others, under keys of its own: what they have finished is kept while it has not.
+//
 // Outside a run Task just calls fn.
 func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, error), options ...*TaskOptions) (T, error) {
 	var opts TaskOptions
@@ -57,6 +60,10 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 		return fn(&taskScope{Context: ctx, key: key, name: opts.Name})
 	}
 	c := sc.claim
+	asking := key // what its questions are named by
+	if outer, ok := ctx.Value(taskKey{}).(*taskScope); ok && outer.scope == sc && key != "" {
+		asking, key = outer.key+":"+key, outer.kept+innerKey+key
+	}
 	kept, started, err := c.enterTask(sc.node, key)
 	if err != nil {
 		return result, err
@@ -73,12 +80,12 @@ func Task[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	if err := c.durable(); err != nil {
 		return result, err
 	}
-	t := &taskScope{Context: ctx, key: key, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
+	t := &taskScope{Context: ctx, key: asking, kept: key, scope: sc, name: opts.Name, idempotencyKey: c.idempotencyKey(sc.node, key, opts.Unique)}
 	ctx = t
 	if c.observer != nil {
 		name := opts.Name
 		if name == "" {
-			name = key
+			name = asking
 		}
 		var end func(Outcome)
 		ctx, end = c.observe(ctx, TaskOperation, name)
@@ -149,6 +156,8 @@ type taskKey struct{}
 type taskScope struct {
 	context.Context
 	key, name, idempotencyKey string
+	kept                      string // the key that it is kept under
+	scope                     *scope // of its node: a run that a task starts has nodes and tasks of its own
 }
 
 // Value finds the task itself; the rest is the node's.
@@ -188,6 +197,16 @@ const scopeTask = "\x00scope"
 
 // answerTask begins the keys under which it hands on the answers that it had already.
 const answerTask = "\x00answer:"
+
+// innerKey stands between the key of a task and that of one that it does.
+const innerKey = "\x00"
+
+// outermost returns the key of the task that a node does, of whatever is done in it, and what the
+// questions of the task itself are named by.
+func outermost(key string) (outer, asking string) {
+	outer, _, _ = strings.Cut(key, innerKey)
+	return outer, strings.ReplaceAll(key, innerKey, ":")
+}
 
 var errTaskTwice = errors.New("graph: task runs already")
 

@@ -16,8 +16,7 @@ import (
 // stream answers with events as server-sent events (contract 5.3), until there are no more or
 // the client is gone.
 func (h *handler) stream(w http.ResponseWriter, r *http.Request, events iter.Seq2[event.Event, error], gone context.CancelFunc) {
-	s := sse.New(w, sse.Options{WriteTimeout: h.opts.WriteTimeout, KeepAlive: h.opts.KeepAlive, Gone: gone})
-	s.Open()
+	s := sse.Open(w, sse.Options{WriteTimeout: h.opts.WriteTimeout, KeepAlive: h.opts.KeepAlive, Gone: gone})
 	defer s.Close()
 	if r.Method == http.MethodHead {
 		return

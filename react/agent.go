@@ -223,6 +223,13 @@ func (a *Agent) Head(ctx context.Context, tenant string, session uuid.UUID) (*ch
 	return a.runner.At(ctx, tenant, session, uuid.Nil)
 }
 
+// Records returns the place for small records beside the sessions, for what is built on the agent; nil
+// if its store has none. Unlike the other methods they take no empty tenant.
+func (a *Agent) Records() store.Records {
+	records, _ := a.kept().(store.Records)
+	return records
+}
+
 func tenantOr(tenant string) string { return cmp.Or(tenant, graph.DefaultTenant) }
 
 // kept returns the store, or one that has nothing.

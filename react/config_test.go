@@ -13,6 +13,8 @@ import (
 	"github.com/everstep-go/everstep/message"
 	"github.com/everstep-go/everstep/react"
 	"github.com/everstep-go/everstep/react/reacttest"
+	"github.com/everstep-go/everstep/store"
+	"github.com/everstep-go/everstep/store/memory"
 )
 
 func TestNewSaysAllThatIsWrongAtOnce(t *testing.T) {
@@ -49,6 +51,24 @@ func TestNewRefusesWhatTheRunnerCannotDo(t *testing.T) {
 		c.Name, c.Model = "tester", reacttest.NewScript()
 		_, err := react.New(c)
 		assert.Error(t, err, name)
+	}
+}
+
+func TestAnAgentHasTheRecordsOfItsStore(t *testing.T) {
+	t.Parallel()
+	st := memory.New(nil)
+	for name, tt := range map[string]struct {
+		store store.Store
+		want  store.Records
+	}{
+		"a store with records":   {st, st},
+		"a store without":        {struct{ store.Store }{st}, nil},
+		"an agent without store": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, react.Config{Model: react.ModelFunc(nil), Store: tt.store})
+			require.Equal(t, tt.want, agent.Records())
+		})
 	}
 }
 

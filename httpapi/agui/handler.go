@@ -108,8 +108,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	s := sse.New(w, sse.Options{WriteTimeout: h.opts.WriteTimeout, KeepAlive: h.opts.KeepAlive, Gone: gone})
-	s.Open()
+	s := sse.Open(w, sse.Options{WriteTimeout: h.opts.WriteTimeout, KeepAlive: h.opts.KeepAlive, Gone: gone})
 	defer s.Close()
 	h.stream(ctx, s, t, events)
 }

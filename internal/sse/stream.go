@@ -22,13 +22,8 @@ type Options struct {
 	Gone func()
 }
 
-// New returns a stream that answers a request. It is safe for concurrent use.
-func New(w http.ResponseWriter, opts Options) *Stream {
-	return &Stream{w: w, control: http.NewResponseController(w), opts: opts}
-}
-
 // A Stream writes server-sent events to one client. Between them a timer keeps it alive: that
-// costs an idle stream no goroutine.
+// costs an idle stream no goroutine. It is safe for concurrent use.
 type Stream struct {
 	control *http.ResponseController
 	opts    Options
@@ -45,8 +40,9 @@ type Stream struct {
 // must not cost an idle stream its size for ever.
 const keptBuffer = 4 << 10
 
-// Open begins the answer.
-func (s *Stream) Open() {
+// Open answers 200 and returns the stream, to be closed before the handler returns.
+func Open(w http.ResponseWriter, opts Options) *Stream {
+	s := &Stream{w: w, control: http.NewResponseController(w), opts: opts}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	header := s.w.Header()
@@ -59,6 +55,7 @@ func (s *Stream) Open() {
 		s.timer = time.AfterFunc(math.MaxInt64, s.comment)
 		s.timer.Reset(s.opts.KeepAlive) // after which s.timer can be read without the lock
 	}
+	return s
 }
 
 // comment keeps the stream alive.
