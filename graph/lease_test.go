@@ -590,7 +590,7 @@ func (l *late) Renew(ctx context.Context, n *store.Renew) (*store.Renewed, error
 	renewed, err := l.Store.Renew(ctx, n)
 	delay := l.delay
 	l.delay = 0
-	time.Sleep(delay)
+	<-time.After(delay)
 	return renewed, err
 }
 
