@@ -109,6 +109,9 @@ func (k *call) try(ctx context.Context, m *sdk.Message) (sent, error) {
 	}
 	switch r := result.(type) {
 	case *sdk.Task:
+		if r.ID == "" {
+			return sent{}, fault(sdk.ErrInvalidAgentResponse, "the agent answers with a task without an id")
+		}
 		return sent{Task: r.ID, Context: r.ContextID}, nil
 	case *sdk.Message:
 		reply := &report{ContextID: r.ContextID}
@@ -274,7 +277,11 @@ const (
 func (k *call) get(ctx context.Context, id sdk.TaskID) (*sdk.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, getTime)
 	defer cancel()
-	return k.client.remote.GetTask(ctx, &sdk.GetTaskRequest{Tenant: k.tenant, ID: id})
+	t, err := k.client.remote.GetTask(ctx, &sdk.GetTaskRequest{Tenant: k.tenant, ID: id})
+	if err == nil && (t.ID != id || t.Status.State == sdk.TaskStateUnspecified) {
+		return nil, fault(sdk.ErrInvalidAgentResponse, "asked for task %q, the agent answers with task %q in the state %q", id, t.ID, t.Status.State)
+	}
+	return t, err
 }
 
 // watch tells of the progress of a task, until its stream ends. That the task has ended meanwhile is no
