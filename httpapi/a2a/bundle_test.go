@@ -60,12 +60,17 @@ func parrot(t testing.TB, change func(*react.Config)) *react.Agent {
 	if change != nil {
 		change(&config)
 	}
+	return newAgent(t, config)
+}
+
+func newAgent(t testing.TB, config react.Config) *react.Agent {
+	t.Helper()
 	agent, err := react.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testTick)
 		defer cancel()
-		_ = agent.Shutdown(ctx)
+		_ = agent.Shutdown(ctx) // runs that sleep are stopped
 	})
 	return agent
 }

@@ -104,3 +104,16 @@ func version() string {
 	}
 	return "devel"
 }
+
+// extendedCard returns the card for clients that are authenticated.
+func (s *Server) extendedCard(r *http.Request) (*sdk.AgentCard, error) {
+	if s.opts.ExtendedCard == nil {
+		return nil, fault(sdk.ErrUnsupportedOperation, "the agent has no extended card")
+	}
+	card, err := s.opts.ExtendedCard(r)
+	if err != nil {
+		s.opts.Logger.InfoContext(r.Context(), "a2a: extended card refused", "err", err)
+		return nil, fault(sdk.ErrUnauthenticated, "the extended card is for clients that are authenticated")
+	}
+	return card, nil
+}

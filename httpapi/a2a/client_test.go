@@ -53,6 +53,9 @@ func (s *stranger) Execute(ctx context.Context, e *a2asrv.ExecutorContext) iter.
 		case "ask":
 			yield(sdk.NewStatusUpdateEvent(e, sdk.TaskStateInputRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, e, sdk.NewTextPart("Which colour?"))), nil)
 			return
+		case "login":
+			yield(sdk.NewStatusUpdateEvent(e, sdk.TaskStateAuthRequired, sdk.NewMessageForTask(sdk.MessageRoleAgent, e, sdk.NewTextPart("Who are you?"))), nil)
+			return
 		case "fail":
 			yield(sdk.NewStatusUpdateEvent(e, sdk.TaskStateFailed, sdk.NewMessageForTask(sdk.MessageRoleAgent, e, sdk.NewTextPart("no voice"))), nil)
 			return
@@ -141,14 +144,7 @@ func caller(t testing.TB, c *a2a.Client, changes ...func(*react.Config)) *react.
 	for _, change := range changes {
 		change(&config)
 	}
-	agent, err := react.New(config)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Millisecond)
-		defer cancel()
-		_ = agent.Shutdown(ctx)
-	})
-	return agent
+	return newAgent(t, config)
 }
 
 // do runs an agent to its end.
@@ -218,6 +214,24 @@ func TestWhatAnAgentAsksARunAsks(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "red!", reported(t, state).Text)
 		assert.Equal(t, []string{"ask", "red"}, s.heard())
+	})
+}
+
+// A client of ours asks an agent of ours, which asks a stranger: what that one asks comes back all the way.
+func TestAQuestionGoesThroughAnAgentInBetween(t *testing.T) {
+	t.Parallel()
+	eachStranger(t, func(t *testing.T, s *stranger, url string) {
+		c := serve(t, caller(t, connect(t, url))).client(t, sdk.TransportProtocolJSONRPC)
+		asked := send(t, c, ask("ask"))
+		assert.Equal(t, sdk.TaskStateInputRequired, asked.Status.State)
+		assert.Equal(t, "Which colour?", words(asked.Status.Message))
+		done := send(t, c, about(ask("red"), asked.ID, ""))
+		assert.Equal(t, sdk.TaskStateCompleted, done.Status.State)
+		assert.Contains(t, texts(done)[0], `"text":"red!"`)
+		assert.Equal(t, []string{"ask", "red"}, s.heard())
+		login := send(t, c, ask("login"))
+		assert.Equal(t, sdk.TaskStateAuthRequired, login.Status.State)
+		assert.Equal(t, "Who are you?", words(login.Status.Message))
 	})
 }
 

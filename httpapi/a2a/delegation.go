@@ -94,7 +94,13 @@ func (k *call) dispatch(ctx context.Context, m *sdk.Message, asked string, again
 	}
 }
 
+// try sends a message. If the call is given up meanwhile, the agent has a moment to say which task it has made,
+// which is cancelled then.
 func (k *call) try(ctx context.Context, m *sdk.Message) (sent, error) {
+	ending := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ending, func() { time.AfterFunc(sendGrace, cancel) })()
 	result, err := k.client.remote.SendMessage(ctx, &sdk.SendMessageRequest{
 		Tenant: k.tenant, Message: m, Config: &sdk.SendMessageConfig{ReturnImmediately: true},
 	})
@@ -103,6 +109,9 @@ func (k *call) try(ctx context.Context, m *sdk.Message) (sent, error) {
 	}
 	switch r := result.(type) {
 	case *sdk.Task:
+		if r.ID == "" {
+			return sent{}, fault(sdk.ErrInvalidAgentResponse, "the agent answers with a task without an id")
+		}
 		return sent{Task: r.ID, Context: r.ContextID}, nil
 	case *sdk.Message:
 		reply := &report{ContextID: r.ContextID}
@@ -111,6 +120,9 @@ func (k *call) try(ctx context.Context, m *sdk.Message) (sent, error) {
 	}
 	return sent{}, fmt.Errorf("the agent answers with a %T", result)
 }
+
+// sendGrace is how long that moment is.
+const sendGrace = 2 * time.Second
 
 // find looks for the task that a message has led to. An agent that lists no tasks has none to be found: it
 // may know a message again by its id.
@@ -195,8 +207,10 @@ func (k *call) answer(t *sdk.Task) error {
 	if m.Parts, err = answerParts(reply); err != nil {
 		return err
 	}
-	_, err = k.deliver("answer "+id, m, messageID(t))
-	return err
+	if _, err = k.deliver("answer "+id, m, messageID(t)); err != nil {
+		return fmt.Errorf("task %s, which still asks: %w", t.ID, err)
+	}
+	return nil
 }
 
 func messageID(t *sdk.Task) string {
@@ -263,7 +277,11 @@ const (
 func (k *call) get(ctx context.Context, id sdk.TaskID) (*sdk.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, getTime)
 	defer cancel()
-	return k.client.remote.GetTask(ctx, &sdk.GetTaskRequest{Tenant: k.tenant, ID: id})
+	t, err := k.client.remote.GetTask(ctx, &sdk.GetTaskRequest{Tenant: k.tenant, ID: id})
+	if err == nil && (t.ID != id || t.Status.State == sdk.TaskStateUnspecified) {
+		return nil, fault(sdk.ErrInvalidAgentResponse, "asked for task %q, the agent answers with task %q in the state %q", id, t.ID, t.Status.State)
+	}
+	return t, err
 }
 
 // watch tells of the progress of a task, until its stream ends. That the task has ended meanwhile is no
@@ -278,8 +296,22 @@ func (k *call) watch(id sdk.TaskID, p *patience) error {
 		}
 		p.reached()
 		k.tell(e)
+		if rests(e) {
+			break // there are agents that leave the stream open then
+		}
 	}
 	return k.ctx.Err()
+}
+
+// rests reports whether an update says that its task rests.
+func rests(e sdk.Event) bool {
+	switch e := e.(type) {
+	case *sdk.Task:
+		return resting(e.Status.State)
+	case *sdk.TaskStatusUpdateEvent:
+		return resting(e.Status.State)
+	}
+	return false
 }
 
 // tell tells the client of our agent what another one does.

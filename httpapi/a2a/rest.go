@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +14,6 @@ import (
 
 	sdk "github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/errordetails"
-
-	"github.com/everstep-go/everstep/internal/sse"
-	"github.com/everstep-go/everstep/internal/wire"
 )
 
 // mediaType is that of answers of the HTTP+JSON binding. Errors are plain JSON: there are clients that
@@ -32,11 +28,11 @@ func (s *Server) serveREST(w http.ResponseWriter, r *http.Request, path string, 
 		if f.status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		s.writeJSON(w, r, f.status, jsonType, f.rest())
+		s.writeJSON(w, r, f.status, jsonType, f.httpError())
 		return
 	}
 	if events, ok := result.(iter.Seq2[sdk.Event, error]); ok {
-		s.sendEvents(w, r, gone, events, func(e sdk.Event) any { return sdk.StreamResponse{Event: e} }, func(f *failure) (string, any) { return "error", f.rest() })
+		s.sendEvents(w, r, gone, events, func(e sdk.Event) any { return sdk.StreamResponse{Event: e} }, func(f *failure) (string, any) { return "error", f.httpError() })
 		return
 	}
 	s.writeJSON(w, r, http.StatusOK, mediaType, result)
@@ -52,7 +48,7 @@ type restError struct {
 	} `json:"error"`
 }
 
-func (f *failure) rest() (e restError) {
+func (f *failure) httpError() (e restError) {
 	e.Error.Code, e.Error.Status, e.Error.Message, e.Error.Details = f.status, f.name, f.message, f.details()
 	return e
 }
@@ -315,77 +311,4 @@ func (q *query) time(names ...string) *time.Time {
 		return &t
 	}
 	return nil
-}
-
-// get returns a task.
-func (s *Server) get(ctx context.Context, tenant string, q *sdk.GetTaskRequest) (*sdk.Task, error) {
-	history := -1
-	if q.HistoryLength != nil {
-		if history = *q.HistoryLength; history < 0 {
-			return nil, fault(sdk.ErrInvalidParams, "historyLength must not be negative")
-		}
-	}
-	t, err := s.task(ctx, tenant, q.ID)
-	if err != nil {
-		return nil, err
-	}
-	return t.print(ctx, history, true)
-}
-
-// extendedCard returns the card for clients that are authenticated.
-func (s *Server) extendedCard(r *http.Request) (*sdk.AgentCard, error) {
-	if s.opts.ExtendedCard == nil {
-		return nil, fault(sdk.ErrUnsupportedOperation, "the agent has no extended card")
-	}
-	card, err := s.opts.ExtendedCard(r)
-	if err != nil {
-		s.opts.Logger.InfoContext(r.Context(), "a2a: extended card refused", "err", err)
-		return nil, fault(sdk.ErrUnauthenticated, "the extended card is for clients that are authenticated")
-	}
-	return card, nil
-}
-
-// frame is one server-sent event: its data, and its name if it has one.
-type frame struct {
-	name string
-	data any
-}
-
-func (f frame) append(b []byte) ([]byte, error) {
-	text, err := wire.Marshal(f.data)
-	if err != nil {
-		return b, err
-	}
-	if f.name != "" {
-		b = append(append(append(b, "event: "...), f.name...), '\n')
-	}
-	return append(append(append(b, "data: "...), text...), "\n\n"...), nil
-}
-
-// sendEvents answers with the updates of a task, until there are no more or the client is gone.
-func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, gone context.CancelFunc, events iter.Seq2[sdk.Event, error], data func(sdk.Event) any, failed func(*failure) (name string, data any)) {
-	stream := sse.Open(w, sse.Options{KeepAlive: s.opts.KeepAlive, WriteTimeout: s.opts.WriteTimeout, Gone: gone})
-	defer stream.Close()
-	fail := func(err error) {
-		name, data := failed(s.refuse(r, err))
-		_ = stream.Send(frame{name, data}.append) // it is made of texts
-	}
-	defer func() {
-		// An open stream is never torn down: some clients take that for more than their end.
-		if v := recover(); v != nil {
-			fail(fmt.Errorf("a2a: panic: %v\n%s", v, debug.Stack()))
-		}
-	}()
-	for e, err := range events {
-		if err == nil {
-			err = stream.Send(frame{data: data(e)}.append)
-		}
-		if r.Context().Err() != nil {
-			return
-		}
-		if err != nil {
-			fail(err)
-			return
-		}
-	}
 }

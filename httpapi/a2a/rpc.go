@@ -244,7 +244,7 @@ func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, status int, k
 	if err != nil {
 		f := s.explain(r.Context(), fmt.Errorf("a2a: answer cannot be printed: %w", err))
 		status, kind = f.status, jsonType
-		text, _ = wire.Marshal(f.rest()) // which is made of texts
+		text, _ = wire.Marshal(f.httpError()) // which is made of texts
 	}
 	header := w.Header()
 	header.Set("Content-Type", kind)

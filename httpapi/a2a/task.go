@@ -94,6 +94,21 @@ func (s *Server) task(ctx context.Context, tenant string, id sdk.TaskID) (*task,
 	return t, t.settle(ctx)
 }
 
+// get returns a task.
+func (s *Server) get(ctx context.Context, tenant string, q *sdk.GetTaskRequest) (*sdk.Task, error) {
+	history := -1
+	if q.HistoryLength != nil {
+		if history = *q.HistoryLength; history < 0 {
+			return nil, fault(sdk.ErrInvalidParams, "historyLength must not be negative")
+		}
+	}
+	t, err := s.task(ctx, tenant, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	return t.print(ctx, history, true)
+}
+
 // remove removes what is kept of a task whose session was deleted.
 func (t *task) remove(ctx context.Context) error {
 	var kept taskRecord
