@@ -72,6 +72,7 @@ func (k *call) deliver(part string, m *sdk.Message, asked string) (sent, error) 
 // dispatch sends a message until the agent has it. Asked is the id of the message that it answers, empty for
 // none.
 func (k *call) dispatch(ctx context.Context, m *sdk.Message, asked string, again bool) (sent, error) {
+	begin := time.Now()
 	for p := k.newPatience(); ; {
 		var err error
 		if again {
@@ -87,7 +88,12 @@ func (k *call) dispatch(ctx context.Context, m *sdk.Message, asked string, again
 				return s, nil
 			}
 		}
-		if err = p.wait(ctx, err); err != nil {
+		if asked != "" && errors.Is(err, sdk.ErrInternalError) && time.Since(begin) < lateTime {
+			err = sleep(ctx, firstPoll) // there are agents that take no answer before they are done with asking
+		} else {
+			err = p.wait(ctx, err)
+		}
+		if err != nil {
 			return sent{}, k.client.failed(err)
 		}
 		again = true
