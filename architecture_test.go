@@ -26,7 +26,7 @@ var levels = [][]string{
 	{"internal/wire", "internal/pgserver", "internal/redisserver", "internal/sse"},
 	{"message", "state", "internal/pgserver/pgtest", "internal/redisserver/redistest"},
 	{"event", "checkpoint", "internal/provider"},
-	{"store", "event/eventtest"},
+	{"store", "event/eventtest", "internal/tale"},
 	{"store/memory", "store/sqlite", "store/storetest", "graph"},
 	{"graph/graphtest", "react"},
 	{"react/reacttest", "internal/body", "reflex"},

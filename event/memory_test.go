@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/event/eventtest"
 )
 
 func text(seq int64) event.Event {
@@ -50,73 +51,15 @@ func newMemory(t testing.TB, opts *event.MemoryOptions) *event.Memory {
 	return m
 }
 
-func TestAnObserverSeesWhatIsKeptThenWhatHappensThenTheEnd(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, nil)
-		publish(m, 1, 2, 3)
-		var wg sync.WaitGroup
-		for after, want := range [][]int64{{1, 2, 3, 4, 5, 6}, {2, 3, 4, 5, 6}, {3, 4, 5, 6}, {4, 5, 6}} {
-			wg.Go(func() {
-				got, err := collect(m.Subscribe(t.Context(), "acme", run, int64(after)))
-				assert.NoError(t, err)
-				assert.Equal(t, want, got)
-			})
-		}
-		synctest.Wait()
-		publish(m, 4)
-		synctest.Wait()
-		publish(m, 5)
-		m.Publish(finished(6))
-		wg.Wait()
-	})
+	eventtest.Run(t, eventtest.Harness{Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
+		m := newMemory(t, &event.MemoryOptions{Bytes: opts.Bytes})
+		return eventtest.Pair{One: m, Other: m}
+	}})
 }
 
-func TestANumberBeyondTheLastCountsAsTheLast(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	publish(m, 1, 2)
-	seq := m.Subscribe(t.Context(), "acme", run, 1000)
-	negative := m.Subscribe(t.Context(), "acme", run, -5)
-	publish(m, 3)
-	m.Publish(finished(4))
-	got, err := collect(seq)
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{3, 4}, got)
-	got, err = collect(negative)
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{1, 2, 3, 4}, got)
-}
-
-func TestAfterTheTerminalEventThereIsNothing(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	publish(m, 1)
-	m.Publish(event.Event{Seq: 2, Tenant: "acme", Run: run, Data: event.RunError{Error: "?"}})
-	publish(m, 3)
-	m.Publish(finished(4))
-	for _, after := range []int64{2, 99} {
-		got, err := collect(m.Subscribe(t.Context(), "acme", run, after))
-		assert.NoError(t, err)
-		assert.Empty(t, got)
-	}
-	got, err := collect(m.Subscribe(t.Context(), "acme", run, 0))
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{1, 2}, got)
-}
-
-func TestARepeatedNumberIsHeardOnce(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	publish(m, 1, 2, 2, 1, 3)
-	m.Publish(finished(3))
-	m.Publish(finished(4))
-	got, err := collect(m.Subscribe(t.Context(), "acme", run, 0))
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{1, 2, 3, 4}, got)
-}
-
-func TestNumbersMayJump(t *testing.T) {
+func TestNumbersMayJumpWithoutAGap(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t, nil)
 	publish(m, 1, 2, 1000, 1001)
@@ -126,21 +69,6 @@ func TestNumbersMayJump(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, want, got, "after %d", after)
 	}
-}
-
-func TestALogThatBeginsInTheMiddleHasAGapBeforeIt(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	publish(m, 1000)
-	m.Publish(finished(1001))
-	for _, after := range []int64{0, 40, 998} {
-		got, err := collect(m.Subscribe(t.Context(), "acme", run, after))
-		assert.Empty(t, got)
-		assert.Equal(t, &event.GapError{First: 1000}, err)
-	}
-	got, err := collect(m.Subscribe(t.Context(), "acme", run, 999))
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{1000, 1001}, got)
 }
 
 func TestASlowObserverIsToldOfTheGap(t *testing.T) {
@@ -180,22 +108,6 @@ func TestASlowObserverIsToldOfTheGap(t *testing.T) {
 	assert.ErrorIs(t, err, event.ErrGap)
 }
 
-func TestAnEventLargerThanTheLogIsStillHeard(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, &event.MemoryOptions{Bytes: 1})
-	publish(m, 1)
-	got, err := collect(func(yield func(event.Event, error) bool) {
-		for e, err := range m.Subscribe(t.Context(), "acme", run, 0) {
-			if !yield(e, err) || e.Seq == 2 {
-				return
-			}
-			publish(m, 2)
-		}
-	})
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{1, 2}, got)
-}
-
 // Not parallel: it measures the memory of the whole process.
 func TestALongRunStaysWithinItsBytes(t *testing.T) {
 	m := newMemory(t, &event.MemoryOptions{Bytes: 64 << 10})
@@ -210,54 +122,6 @@ func TestALongRunStaysWithinItsBytes(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	assert.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(1<<20), "of 50 MB published")
 	runtime.KeepAlive(m)
-}
-
-func TestARunThatIsNotKnownHasNoLog(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	publish(m, 1)
-	for _, c := range []struct {
-		tenant string
-		run    uuid.UUID
-	}{{"acme", msg}, {"other", run}, {"", run}} {
-		got, err := collect(m.Subscribe(t.Context(), c.tenant, c.run, 0))
-		assert.Empty(t, got)
-		assert.ErrorIs(t, err, event.ErrNoLog)
-	}
-}
-
-func TestTenantsMayHaveRunsOfTheSameID(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	other := finished(1)
-	other.Tenant = "other"
-	m.Publish(other)
-	publish(m, 1, 2)
-	m.Publish(finished(3))
-	for tenant, want := range map[string][]int64{"acme": {1, 2, 3}, "other": {1}} {
-		got, err := collect(m.Subscribe(t.Context(), tenant, run, 0))
-		assert.NoError(t, err)
-		assert.Equal(t, want, got)
-	}
-}
-
-func TestARunCanBeObservedBeforeItsFirstEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, nil)
-		m.Open("acme", run)
-		m.Open("acme", run)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			got, err := collect(m.Subscribe(t.Context(), "acme", run, 0))
-			assert.NoError(t, err)
-			assert.Equal(t, []int64{1, 2}, got)
-		})
-		synctest.Wait()
-		publish(m, 1)
-		m.Publish(finished(2))
-		wg.Wait()
-	})
 }
 
 func TestAnEndedLogIsKeptForAWhile(t *testing.T) {
@@ -295,51 +159,6 @@ func TestALogMayGoAsSoonAsItsRunEnds(t *testing.T) {
 	got, err := collect(attached)
 	assert.NoError(t, err)
 	assert.Equal(t, []int64{1, 2}, got)
-}
-
-func TestAContextEndsOnlyItsObserver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, nil)
-		publish(m, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			got, err := collect(m.Subscribe(ctx, "acme", run, 0))
-			assert.ErrorIs(t, err, context.Canceled)
-			assert.Equal(t, []int64{1}, got)
-		})
-		wg.Go(func() {
-			got, err := collect(m.Subscribe(t.Context(), "acme", run, 0))
-			assert.NoError(t, err)
-			assert.Equal(t, []int64{1, 2}, got)
-		})
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		m.Publish(finished(2))
-		wg.Wait()
-
-		got, err := collect(m.Subscribe(ctx, "acme", run, 0))
-		assert.ErrorIs(t, err, context.Canceled, "also when there is something to see")
-		assert.Empty(t, got)
-	})
-}
-
-func TestBreakingTheLoopOnlyStopsWatching(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	publish(m, 1, 2)
-	seq := m.Subscribe(t.Context(), "acme", run, 0)
-	for e, err := range seq {
-		require.NoError(t, err)
-		require.Equal(t, int64(1), e.Seq)
-		break
-	}
-	m.Publish(finished(3))
-	got, err := collect(seq)
-	assert.NoError(t, err)
-	assert.Equal(t, []int64{1, 2, 3}, got, "a second loop begins again")
 }
 
 func TestADroppedLogEndsItsObservers(t *testing.T) {
@@ -387,34 +206,6 @@ func TestAClosedBusEndsItsObservers(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, []int64{1}, got)
 	})
-}
-
-func TestManyObserversOfABusyRunAllSeeEverything(t *testing.T) {
-	t.Parallel()
-	m := newMemory(t, nil)
-	const last = 2000
-	m.Open("acme", run)
-	var wg sync.WaitGroup
-	for i := range 50 {
-		seq := m.Subscribe(t.Context(), "acme", run, 0)
-		wg.Go(func() {
-			next := int64(1)
-			for e, err := range seq {
-				if !assert.NoError(t, err) || !assert.Equal(t, next, e.Seq) {
-					return
-				}
-				if next++; i%10 == 0 {
-					runtime.Gosched()
-				}
-			}
-			assert.Equal(t, int64(last+1), next)
-		})
-	}
-	for n := int64(1); n < last; n++ {
-		publish(m, n)
-	}
-	m.Publish(finished(last))
-	wg.Wait()
 }
 
 // Not parallel: it measures the memory of the whole process.

@@ -233,11 +233,23 @@ func (r *Relay) send(ctx context.Context) {
 				pause = longer(pause)
 			} else {
 				r.queue.sent(chunks)
+				r.sent(chunks)
 				pause = 0
 			}
 		}
 		if ctx.Err() != nil {
 			return
+		}
+	}
+}
+
+// sent has those look who followed a run elsewhere until this process took it over.
+func (r *Relay) sent(chunks []*pending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range chunks {
+		if m := r.mirrors[runKey{p.chunk.Tenant, p.chunk.Run}]; m != nil {
+			r.wake(m)
 		}
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,95 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/everstep-go/everstep/event"
+	"github.com/everstep-go/everstep/internal/tale"
 )
 
-var errAway = errors.New("away")
-
-// shared is a log that relays of one test share.
-type shared struct {
-	mu      sync.Mutex // guards what follows
-	chunks  []event.Chunk
-	hearers map[*member]func(event.Notice)
-	away    bool
-	silent  bool // nobody is told
-	appends int
-	reads   int
-}
-
-// member is the log as one process has it.
-type member struct{ *shared }
-
-func (m *member) Append(_ context.Context, chunks []event.Chunk, signals []event.Signal) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return errAway
-	}
-	m.appends++
-	n := event.Notice{Signals: signals}
-	for _, c := range chunks {
-		m.chunks = append(m.chunks, c)
-		n.Runs = append(n.Runs, c.Run)
-	}
-	for other, hear := range m.hearers {
-		if other != m && !m.silent {
-			hear(n)
-		}
-	}
-	return nil
-}
-
-func (m *member) Read(_ context.Context, after []event.Position) (out []event.Chunk, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.away {
-		return nil, errAway
-	}
-	m.reads++
-	for _, p := range after {
-		var own []event.Chunk
-		for _, c := range m.chunks {
-			if c.Tenant == p.Tenant && c.Run == p.Run && c.First > p.After {
-				own = append(own, c)
-			}
-		}
-		slices.SortFunc(own, func(a, b event.Chunk) int { return int(a.First - b.First) })
-		out = append(out, own...)
-	}
-	return out, nil
-}
-
-func (m *member) Listen(ctx context.Context, hear func(event.Notice)) error {
-	m.mu.Lock()
-	if m.away {
-		m.mu.Unlock()
-		return errAway
-	}
-	if m.hearers == nil {
-		m.hearers = make(map[*member]func(event.Notice))
-	}
-	m.hearers[m] = hear
-	m.mu.Unlock()
-	hear(event.Notice{All: true})
-	<-ctx.Done()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.hearers, m)
-	return ctx.Err()
-}
-
-func (s *shared) set(change func(*shared)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(s)
-}
-
 // relays returns relays of two processes.
-func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *shared) {
+func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *tale.Log) {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
-	log = &shared{}
-	here, there = event.NewRelay(&member{log}, &o), event.NewRelay(&member{log}, &o)
+	log = new(tale.Log)
+	here, there = event.NewRelay(log.Member(), &o), event.NewRelay(log.Member(), &o)
 	t.Cleanup(func() {
 		require.NoError(t, here.Close())
 		require.NoError(t, there.Close())
@@ -114,65 +31,29 @@ func relays(t *testing.T, o event.RelayOptions) (here, there *event.Relay, log *
 	return here, there, log
 }
 
-// tale is a run whose events a test publishes.
-type tale struct {
-	run, session uuid.UUID
-	next         int64
-}
-
-func newTale() *tale { return &tale{uuid.New(), uuid.New(), 1} }
-
-func (s *tale) say(bus event.Bus, data ...event.Data) {
-	for _, d := range data {
-		bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
-		s.next++
-	}
-}
-
-func word(s string) event.Data { return event.TextMessageContent{Delta: s} }
-
-var over event.Data = event.RunFinished{Status: "completed"}
-
-// tell is what an observer hears, a letter for each event, until it ends.
-func tell(seq func(func(event.Event, error) bool)) (string, error) {
-	var out strings.Builder
-	for e, err := range seq {
-		if err != nil {
-			return out.String(), err
-		}
-		switch d := e.Data.(type) {
-		case event.TextMessageContent:
-			out.WriteString(d.Delta)
-		case event.RunFinished:
-			out.WriteString(".")
-		}
-	}
-	return out.String(), nil
-}
-
 func TestARunIsObservedInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"), word("b"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"), tale.Word("b"))
 		time.Sleep(time.Second)
 		began := time.Now()
-		time.AfterFunc(time.Second, func() { s.say(here, word("c"), over) })
-		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		time.AfterFunc(time.Second, func() { s.Say(here, tale.Word("c"), tale.Over) })
+		got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.NoError(t, err)
 		require.Equal(t, "abc.", got)
 		assert.Less(t, time.Since(began), time.Second+50*time.Millisecond, "the notice comes, not the poll")
-		assert.Equal(t, 2, log.appends, "what is said at once goes at once")
+		assert.Equal(t, 2, log.Appends, "what is said at once goes at once")
 
 		for after, want := range map[int64]string{0: "abc.", 1: "bc.", 3: ".", 4: "", math.MaxInt64: ""} {
-			got, err := tell(there.Subscribe(t.Context(), "t", s.run, after))
+			got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, after))
 			require.NoError(t, err)
 			assert.Equal(t, want, got, "after %d", after)
 		}
-		_, err = tell(there.Subscribe(t.Context(), "other", s.run, 0))
+		_, err = tale.Hear(there.Subscribe(t.Context(), "other", s.Run, 0))
 		require.ErrorIs(t, err, event.ErrNoLog)
-		got, err = tell(here.Subscribe(t.Context(), "t", s.run, 2))
+		got, err = tale.Hear(here.Subscribe(t.Context(), "t", s.Run, 2))
 		require.NoError(t, err)
 		assert.Equal(t, "c.", got)
 	})
@@ -182,13 +63,13 @@ func TestAnObserverElsewhereIsServedWithoutNoticesToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		log.set(func(s *shared) { s.silent = true })
-		s := newTale()
-		s.say(here, word("a"))
+		log.Set(func(l *tale.Log) { l.Silent = true })
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
 		began := time.Now()
-		time.AfterFunc(100*time.Millisecond, func() { s.say(here, over) })
-		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		time.AfterFunc(100*time.Millisecond, func() { s.Say(here, tale.Over) })
+		got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.NoError(t, err)
 		require.Equal(t, "a.", got)
 		assert.LessOrEqual(t, time.Since(began), 1500*time.Millisecond)
@@ -199,11 +80,11 @@ func TestFollowingWaitsForTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		_, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		s := tale.New()
+		_, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.ErrorIs(t, err, event.ErrNoLog)
-		time.AfterFunc(time.Minute, func() { s.say(here, word("a"), over) })
-		got, err := tell(there.Follow(t.Context(), "t", s.run, math.MaxInt64))
+		time.AfterFunc(time.Minute, func() { s.Say(here, tale.Word("a"), tale.Over) })
+		got, err := tale.Hear(there.Follow(t.Context(), "t", s.Run, math.MaxInt64))
 		require.NoError(t, err)
 		require.Equal(t, "a.", got)
 	})
@@ -213,18 +94,18 @@ func TestALogThatIsAwayLosesNothingThatFitsIntoTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
-		seq := there.Subscribe(t.Context(), "t", s.run, 0)
-		log.set(func(s *shared) { s.away = true })
+		seq := there.Subscribe(t.Context(), "t", s.Run, 0)
+		log.Set(func(l *tale.Log) { l.Away = true })
 		began := time.Now()
-		s.say(here, word("b"))
+		s.Say(here, tale.Word("b"))
 		require.Zero(t, time.Since(began))
 		time.Sleep(time.Minute)
-		s.say(here, word("c"), over)
-		time.AfterFunc(time.Minute, func() { log.set(func(s *shared) { s.away = false }) })
-		got, err := tell(seq)
+		s.Say(here, tale.Word("c"), tale.Over)
+		time.AfterFunc(time.Minute, func() { log.Set(func(l *tale.Log) { l.Away = false }) })
+		got, err := tale.Hear(seq)
 		require.NoError(t, err)
 		require.Equal(t, "abc.", got)
 	})
@@ -234,19 +115,19 @@ func TestWhatDoesNotFitIntoTheQueueIsAGapElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{QueueBytes: 300})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
-		seq := there.Subscribe(t.Context(), "t", s.run, 0)
-		log.set(func(s *shared) { s.away = true })
-		s.say(here, word("b"), word("c"), word("d"), word("e"), word("f"), over)
-		log.set(func(s *shared) { s.away = false })
-		got, err := tell(seq)
+		seq := there.Subscribe(t.Context(), "t", s.Run, 0)
+		log.Set(func(l *tale.Log) { l.Away = true })
+		s.Say(here, tale.Word("b"), tale.Word("c"), tale.Word("d"), tale.Word("e"), tale.Word("f"), tale.Over)
+		log.Set(func(l *tale.Log) { l.Away = false })
+		got, err := tale.Hear(seq)
 		gap, ok := errors.AsType[*event.GapError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, int64(7), gap.First)
 		require.Equal(t, "abcde", got+"", "what came before the gap is whole")
-		got, err = tell(there.Subscribe(t.Context(), "t", s.run, gap.First-1))
+		got, err = tale.Hear(there.Subscribe(t.Context(), "t", s.Run, gap.First-1))
 		require.NoError(t, err)
 		require.Equal(t, ".", got)
 	})
@@ -256,26 +137,26 @@ func TestATakeoverIsAGapElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
-		third := there.Subscribe(t.Context(), "t", s.run, 0)
-		s.next += 1 << 32
-		first := s.next
-		there.Open("t", s.run)
-		s.say(there, word("b"), over)
-		got, err := tell(third)
+		third := there.Subscribe(t.Context(), "t", s.Run, 0)
+		s.Next += 1 << 32
+		first := s.Next
+		there.Open("t", s.Run)
+		s.Say(there, tale.Word("b"), tale.Over)
+		got, err := tale.Hear(third)
 		gap, ok := errors.AsType[*event.GapError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, first, gap.First)
 		require.Equal(t, "a", got)
 
 		// The old owner's process finds out, and follows the new one.
-		_, err = tell(here.Subscribe(cancelled(t), "t", s.run, 0))
+		_, err = tale.Hear(here.Subscribe(cancelled(t), "t", s.Run, 0))
 		require.ErrorIs(t, err, context.Canceled)
-		here.Drop("t", s.run)
+		here.Drop("t", s.Run)
 		time.Sleep(time.Second)
-		got, err = tell(here.Subscribe(t.Context(), "t", s.run, first-1))
+		got, err = tale.Hear(here.Subscribe(t.Context(), "t", s.Run, first-1))
 		require.NoError(t, err)
 		require.Equal(t, "b.", got)
 	})
@@ -291,8 +172,8 @@ func TestASilentLogEndsASubscription(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, there, log := relays(t, event.RelayOptions{})
-		log.set(func(s *shared) { s.away = true })
-		_, err := tell(there.Subscribe(t.Context(), "t", uuid.New(), 0))
+		log.Set(func(l *tale.Log) { l.Away = true })
+		_, err := tale.Hear(there.Subscribe(t.Context(), "t", uuid.New(), 0))
 		require.ErrorContains(t, err, "does not answer")
 	})
 }
@@ -301,12 +182,12 @@ func TestEachLoopOfASubscriptionElsewhereStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"), word("b"), over)
+		s := tale.New()
+		s.Say(here, tale.Word("a"), tale.Word("b"), tale.Over)
 		time.Sleep(time.Second)
-		seq := there.Subscribe(t.Context(), "t", s.run, 1)
+		seq := there.Subscribe(t.Context(), "t", s.Run, 1)
 		for range 3 {
-			got, err := tell(seq)
+			got, err := tale.Hear(seq)
 			require.NoError(t, err)
 			require.Equal(t, "b.", got)
 		}
@@ -317,19 +198,19 @@ func TestNothingIsReadForWhoHasGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, log := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"))
+		s := tale.New()
+		s.Say(here, tale.Word("a"))
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
-		_ = there.Subscribe(ctx, "t", s.run, 0) // who never loops
-		for range there.Subscribe(t.Context(), "t", s.run, 0) {
+		_ = there.Subscribe(ctx, "t", s.Run, 0) // who never loops
+		for range there.Subscribe(t.Context(), "t", s.Run, 0) {
 			break
 		}
 		cancel()
 		synctest.Wait()
-		reads := log.reads
+		reads := log.Reads
 		time.Sleep(time.Minute)
-		require.Equal(t, reads, log.reads)
+		require.Equal(t, reads, log.Reads)
 	})
 }
 
@@ -356,13 +237,92 @@ func TestCloseSendsWhatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		here, there, _ := relays(t, event.RelayOptions{})
-		s := newTale()
-		s.say(here, word("a"), over)
+		s := tale.New()
+		s.Say(here, tale.Word("a"), tale.Over)
 		require.NoError(t, here.Close())
-		got, err := tell(there.Subscribe(t.Context(), "t", s.run, 0))
+		got, err := tale.Hear(there.Subscribe(t.Context(), "t", s.Run, 0))
 		require.NoError(t, err)
 		require.Equal(t, "a.", got)
-		_, err = tell(here.Subscribe(t.Context(), "t", s.run, 0))
+		_, err = tale.Hear(here.Subscribe(t.Context(), "t", s.Run, 0))
 		require.ErrorIs(t, err, event.ErrClosed)
 	})
+}
+
+// gated is a log whose reading waits at a gate, until that stays open.
+type gated struct {
+	event.SharedLog
+	begun, gate, open chan struct{}
+}
+
+func (g *gated) Read(ctx context.Context, after []event.Position) ([]event.Chunk, error) {
+	chunks, err := g.SharedLog.Read(ctx, after)
+	select {
+	case <-g.open:
+	case g.begun <- struct{}{}:
+		select {
+		case <-g.gate:
+		case <-g.open:
+		}
+	}
+	return chunks, err
+}
+
+func TestWhatWasReadForAnObserverThatIsGoneIsNotTheNextOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		log := new(tale.Log)
+		here := event.NewRelay(log.Member(), nil)
+		defer here.Close()
+		slow := &gated{log.Member(), make(chan struct{}), make(chan struct{}), make(chan struct{})}
+		there := event.NewRelay(slow, nil)
+		defer there.Close()
+		publish(here, 1, 2)
+		time.Sleep(time.Second)
+
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := collect(there.Follow(ctx, "acme", run, 0))
+			gone <- err
+		}()
+		<-slow.begun
+		slow.gate <- struct{}{} // the first reading, of everything
+		<-slow.begun            // the next one, of what comes after that
+		leave()
+		require.ErrorIs(t, <-gone, context.Canceled)
+
+		next := make(chan []int64)
+		go func() {
+			got, err := collect(there.Subscribe(t.Context(), "acme", run, 0))
+			assert.NoError(t, err)
+			next <- got
+		}()
+		synctest.Wait()
+		slow.gate <- struct{}{}
+		synctest.Wait() // what was read for the other one is there, the next reading waits
+		close(slow.open)
+		here.Publish(finished(3))
+		require.Equal(t, []int64{1, 2, 3}, <-next)
+	})
+}
+
+func TestAProcessThatTakesARunOverTellsThoseWhoFollowItThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		here, there, _ := relays(t, event.RelayOptions{Poll: time.Hour})
+		publish(here, 1, 2)
+		time.Sleep(time.Second)
+		followed := there.Follow(t.Context(), "acme", run, 0)
+		began := time.Now()
+		there.Open("acme", run)
+		there.Publish(text(1 << 32))
+		got, err := collect(followed)
+		require.Equal(t, &event.GapError{First: 1 << 32}, err)
+		require.Equal(t, []int64{1, 2}, got)
+		require.Less(t, time.Since(began), time.Second)
+	})
+}
+
+func signal(kind event.SignalKind) event.Signal {
+	return event.Signal{Kind: kind, Tenant: "t", ID: uuid.New()}
 }

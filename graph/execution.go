@@ -557,23 +557,18 @@ func (x *execution[S]) abandon(err error) {
 		x.end(event.RunFinished{Status: string(checkpoint.Cancelled), Result: x.result()}, ErrCancelled)
 		return
 	}
-	if errors.Is(err, store.ErrLost) {
+	// What the run says next comes from another process, if there can be one: nobody is to wait for it here.
+	lost := errors.Is(err, store.ErrLost)
+	if _, shared := x.bus.(event.Follower); shared || lost {
 		if bus, ok := x.bus.(interface{ Drop(string, uuid.UUID) }); ok {
-			bus.Drop(x.fence.Tenant, x.fence.Run) // its last event comes from another process
+			bus.Drop(x.fence.Tenant, x.fence.Run)
 		}
+	}
+	if lost {
 		return
 	}
 	x.log.ErrorContext(x.ctx, "run stopped, it will be taken up again", "run", x.fence.Run, "session", x.session, "error", err)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), writeTimeout)
-	defer cancel()
-	if err := x.store.Release(ctx, x.fence); err != nil {
-		x.log.ErrorContext(x.ctx, "run not released, its lease has to run out", "run", x.fence.Run, "error", err)
-		return
-	}
-	// Only then: who gives up a run for a fault of its own would be told to take it up again.
-	if errors.Is(x.err, ErrShutdown) {
-		x.r.signal(event.RunUnclaimed, x.fence.Tenant, x.fence.Run)
-	}
+	x.r.release(x.ctx, x.fence, errors.Is(x.err, ErrShutdown))
 }
 
 // overBy reports whether what stopped the execution was the end of the run: its session was

@@ -230,6 +230,13 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		case <-x.done:
 			last = x.givenUpAfter()
 		default:
+			if w.overtaken(ctx, x) {
+				select {
+				case <-x.done:
+				case <-ctx.Done():
+				}
+				return true
+			}
 			defer x.over.then(func() { stop(errGivenUp) })()
 		}
 		if last >= 0 && (w.after >= last || w.after == Live) {
@@ -273,6 +280,20 @@ func (w *watch[S]) follow(ctx context.Context) bool {
 		return true
 	}
 	return false
+}
+
+// overtaken reports whether another process has taken the run over from an execution that does not know it
+// yet, because this process was frozen, say. An observer who comes from there knows of later numbers.
+func (w *watch[S]) overtaken(ctx context.Context, x *execution[S]) bool {
+	if x.store == nil || w.after <= x.fence.Epoch*epochNumbers {
+		return false
+	}
+	run, err := w.record(ctx)
+	if err != nil || run.Epoch <= x.fence.Epoch {
+		return false
+	}
+	w.run.r.interruptLocal([]store.Fence{x.fence}, nil)
+	return true
 }
 
 // recover deals with the end of a subscription that is not the end of the run.
@@ -323,6 +344,8 @@ func (w *watch[S]) recover(ctx, live context.Context, err error) bool {
 	// Whoever comes before a log begins is there in time for all of it.
 	w.after = max(w.after, 0)
 	if run.Status.Ended() {
+		// Above all that an owner before the last one may still say: it may not know that it is none.
+		w.after = max(w.after, (run.Epoch-1)*epochNumbers)
 		if w.late || w.snapshot(ctx, w.after+1) {
 			w.last(ctx, run)
 		}

@@ -95,8 +95,9 @@ type Runner[S any] struct {
 	turns    map[runKey]chan struct{} // by session: closed when a run of it ends here
 	arrivals chan struct{}            // closed when the next run enters; nil while nobody waits
 	beating  bool
+	adopting int // who claims runs at the moment
 	closed   bool
-	idle     chan struct{} // closed when the last local run has ended after closed was set
+	idle     chan struct{} // closed when nothing runs and nobody claims any more after closed was set
 	stranded map[uuid.UUID]bool
 	// down tells the observers of runs that are not executed here that nothing will be heard any more.
 	down givenUp
@@ -265,7 +266,7 @@ func (r *Runner[S]) Shutdown(ctx context.Context) error {
 
 // rest ends the shutdown when nothing runs any more. The caller holds mu.
 func (r *Runner[S]) rest() {
-	if r.closed && len(r.local) == 0 {
+	if r.closed && len(r.local) == 0 && r.adopting == 0 {
 		close(r.idle)
 		r.down.end()
 	}

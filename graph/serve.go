@@ -99,7 +99,11 @@ func (r *Runner[S]) adoptSome(ctx context.Context, limit int) (more bool, err er
 		}
 	}()
 	r.mu.Lock()
-	closed := r.closed
+	if r.closed {
+		r.mu.Unlock()
+		return false, nil
+	}
+	r.adopting++
 	except := make([]uuid.UUID, 0, len(r.stranded)+len(r.local))
 	for id := range r.stranded {
 		except = append(except, id)
@@ -108,9 +112,12 @@ func (r *Runner[S]) adoptSome(ctx context.Context, limit int) (more bool, err er
 		except = append(except, key.id) // a write of its own will tell it whether it is lost
 	}
 	r.mu.Unlock()
-	if closed {
-		return false, nil
-	}
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.adopting--
+		r.rest()
+	}()
 	runs, err := r.store.Claim(ctx, &store.Claim{
 		Owner: r.owner, Graphs: []string{r.graph.name}, Except: except, Lease: r.opts.Lease, Limit: limit,
 	})
@@ -123,14 +130,29 @@ func (r *Runner[S]) adoptSome(ctx context.Context, limit int) (more bool, err er
 		r.slots.hand(claiming, runs[i].Tenant)
 		if err := r.adopt(ctx, &runs[i]); err != nil {
 			r.slots.give(runs[i].Tenant)
-			r.opts.Logger.ErrorContext(ctx, "run not taken over", "run", runs[i].ID, "error", err)
-			if err := r.store.Release(ctx, runs[i].Fence()); err != nil {
-				return false, err
+			leaving := ctx.Err() != nil || errors.Is(err, ErrShutdown)
+			if !leaving {
+				r.opts.Logger.ErrorContext(ctx, "run not taken over", "run", runs[i].ID, "error", err)
 			}
+			r.release(ctx, runs[i].Fence(), leaving)
 			more = false // or it would be claimed again at once
 		}
 	}
 	return more, nil
+}
+
+// release gives a run up that this process holds, also once ctx has ended: nobody else has it before its
+// lease runs out.
+func (r *Runner[S]) release(ctx context.Context, fence store.Fence, leaving bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if err := r.store.Release(ctx, fence); err != nil {
+		r.opts.Logger.ErrorContext(ctx, "run not released, its lease has to run out", "run", fence.Run, "error", err)
+		return
+	}
+	if leaving { // else this process, which gives it up for a fault of its own, would be told to take it up again
+		r.signal(event.RunUnclaimed, fence.Tenant, fence.Run)
+	}
 }
 
 // adopt goes on with a claimed run, which has a slot.

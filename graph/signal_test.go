@@ -12,6 +12,7 @@ import (
 
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
+	"github.com/everstep-go/everstep/internal/tale"
 	"github.com/everstep-go/everstep/store"
 	"github.com/everstep-go/everstep/store/memory"
 )
@@ -120,5 +121,91 @@ func TestARunGivenUpForAFaultIsNotSignalled(t *testing.T) {
 		require.ErrorIs(t, err, errBroken)
 		synctest.Wait()
 		assert.Zero(t, heard, "or this process would take it up again and again")
+	})
+}
+
+func TestWhoAsksAProcessThatGaveARunUpHearsItGoOnElsewhere(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var log tale.Log
+		st := memory.New(nil)
+		broken := &watched{Store: st}
+		gate := make(chan struct{})
+		var runners []*graph.Runner[doc]
+		for _, s := range []store.Store{broken, st} {
+			bus := event.NewRelay(log.Member(), nil)
+			t.Cleanup(func() { bus.Close() })
+			runners = append(runners, newRunner(t, speaker(t, gate), s, &graph.RunnerOptions[doc]{Bus: bus}))
+		}
+		here, there := runners[0], runners[1]
+		run := start(t, here, graph.StartParams[doc]{})
+		gate <- struct{}{}
+		synctest.Wait()
+		broken.setRefuse(func(method string) error {
+			if method == "Commit" {
+				return errBroken
+			}
+			return nil
+		})
+		gate <- struct{}{}
+		_, err := run.Wait(t.Context())
+		require.ErrorIs(t, err, errBroken)
+		l := listen(t, attach(t, here, run), 3)
+		serve(t, there)
+		time.Sleep(time.Minute)
+		assert.Contains(t, l.heard(), "b", "while it goes on, not when it has ended")
+		close(gate)
+		time.Sleep(time.Second)
+		assert.Contains(t, l.heard(), "finished completed")
+	})
+}
+
+// denial is the store of a process that does not know what it has lost.
+type denial struct{ *memory.Store }
+
+func (denial) Renew(context.Context, *store.Renew) (*store.Renewed, error) {
+	return new(store.Renewed), nil
+}
+
+func TestWhoComesFromTheNewOwnerDoesNotHearTheOldOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var log tale.Log
+		st := memory.New(nil)
+		var runners []*graph.Runner[doc]
+		gates := []chan struct{}{make(chan struct{}), make(chan struct{})}
+		for i, s := range []store.Store{denial{st}, st} {
+			bus := event.NewRelay(log.Member(), nil)
+			t.Cleanup(func() { bus.Close() })
+			says := parts{alpha: func(ctx context.Context, d doc) (doc, error) {
+				say(ctx, "begins")
+				d, err := gated(gates[i])(ctx, d)
+				say(ctx, "goes on")
+				<-gates[i]
+				return d, err
+			}}
+			runners = append(runners, newRunner(t, chain(t, says), s, &graph.RunnerOptions[doc]{Bus: bus}))
+		}
+		old, owner := runners[0], runners[1]
+		run := start(t, old, graph.StartParams[doc]{})
+		synctest.Wait()
+		serve(t, owner)
+		time.Sleep(time.Minute)
+		gates[1] <- struct{}{}
+		synctest.Wait()
+		seen := numbersSoFar(attach(t, owner, run))
+		l := listen(t, attach(t, old, run), seen[len(seen)-1])
+		synctest.Wait()
+		gates[0] <- struct{}{}
+		time.Sleep(time.Second)
+		close(gates[0])
+		_, err := l.ended()
+		assert.ErrorIs(t, err, store.ErrLost)
+		assert.Empty(t, l.heard(), "what the old one says is of another time")
+
+		l = listen(t, attach(t, old, run), seen[len(seen)-1])
+		close(gates[1])
+		time.Sleep(time.Second)
+		assert.Equal(t, []string{"finished completed"}, l.heard())
 	})
 }

@@ -35,7 +35,38 @@ func newBundle(t testing.TB, h Harness, opts Options) *bundle {
 	}
 	b.ctx, b.stop = context.WithCancel(t.Context())
 	b.Pair = h.Open(t, opts)
+	b.connect(b.One, b.Other)
+	b.connect(b.Other, b.One)
 	return b
+}
+
+// connect waits until what one bus signals reaches the other: what is signalled before is lost.
+func (b *bundle) connect(from, to event.Bus) {
+	b.Helper()
+	here, ok := from.(event.Signaler)
+	there, _ := to.(event.Signaler)
+	if !ok || b.single() {
+		return
+	}
+	ctx, stop := context.WithCancel(b.ctx)
+	defer stop()
+	want := event.Signal{Kind: event.SessionIdle, ID: uuid.New()}
+	signals := there.Signals(ctx)
+	go func() {
+		tick := time.NewTicker(poll)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			here.Signal(want)
+			<-tick.C
+		}
+	}()
+	b.within(func() {
+		for s := range signals {
+			if s == want {
+				return
+			}
+		}
+	}, "a signal from one bus to the other")
 }
 
 // single reports whether there is but one bus.

@@ -26,8 +26,8 @@ type Pair struct {
 
 // A Harness opens the bus under test.
 type Harness struct {
-	// Open returns two buses without any runs, once they hear each other, and closes them when the
-	// test ends.
+	// Open returns two buses without any runs, and closes them when the test ends. The suite waits until
+	// they hear each other.
 	// Closing them twice, or after the case did, must do no harm.
 	Open func(t testing.TB, opts Options) Pair
 	// Patience is how long a case waits for what must happen. Zero means ten seconds.

@@ -18,9 +18,9 @@ type Options struct {
 	// Prefix begins the names of all keys, and connects the buses that have the same one. Empty means
 	// "everstep:".
 	Prefix string
-	// MaxLen bounds the stream of one run in chunks, of which there are some sixty in a second while the run is
-	// busy. Zero means 16384.
-	MaxLen int64
+	// Bytes bounds the events that are kept of one run, of which the newest are, however large. Zero means
+	// 4 MiB.
+	Bytes int
 	// Keep is how long the log of a run that has ended is kept. Zero means a minute.
 	Keep time.Duration
 	// MaxAge is how long the log of a run is kept that says nothing more, and has not ended. Zero means an hour.
@@ -62,7 +62,7 @@ func New(client redis.UniversalClient, opts *Options) *Bus {
 		o = *opts
 	}
 	o.Prefix = cmp.Or(o.Prefix, "everstep:")
-	o.MaxLen = cmp.Or(o.MaxLen, 16384)
+	o.Bytes = cmp.Or(o.Bytes, 4<<20)
 	o.Keep = cmp.Or(o.Keep, time.Minute)
 	o.MaxAge = cmp.Or(o.MaxAge, time.Hour)
 	return &Bus{Relay: event.NewRelay(&streams{client: client, opts: o, self: uuid.New()}, &o.Relay)}

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/everstep-go/everstep/event/redis"
 	"github.com/everstep-go/everstep/internal/redisserver"
 	"github.com/everstep-go/everstep/internal/redisserver/redistest"
+	"github.com/everstep-go/everstep/internal/tale"
 )
 
 // wait bounds what a test waits for.
@@ -33,40 +35,26 @@ func pair(t testing.TB, s *redisserver.Server, memory event.MemoryOptions) (here
 	return here, there
 }
 
-// tale is a run whose events a test publishes.
-type tale struct {
-	run, session uuid.UUID
-	next         int64
-}
-
-func newTale() *tale { return &tale{uuid.New(), uuid.New(), 1} }
-
-func (s *tale) say(bus event.Bus, data ...event.Data) {
-	for _, d := range data {
-		bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
-		s.next++
-	}
-}
-
-func word(s string) event.Data { return event.TextMessageContent{Delta: s} }
-
-var over event.Data = event.RunFinished{Status: "completed"}
-
-// hear is what an observer hears until it ends.
-func hear(seq func(func(event.Event, error) bool)) (string, error) {
-	var out strings.Builder
-	for e, err := range seq {
-		if err != nil {
-			return out.String(), err
+// hears waits until signals get from one bus to another.
+func hears(t testing.TB, from, to *redis.Bus) {
+	ctx, stop := context.WithTimeout(t.Context(), wait)
+	defer stop()
+	signals := to.Signals(ctx)
+	want := event.Signal{Kind: event.SessionIdle, ID: uuid.New()}
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			from.Signal(want)
+			<-tick.C
 		}
-		switch d := e.Data.(type) {
-		case event.TextMessageContent:
-			out.WriteString(d.Delta)
-		case event.RunFinished:
-			out.WriteString(".")
+	}()
+	for s := range signals {
+		if s == want {
+			return
 		}
 	}
-	return out.String(), nil
+	t.Fatal("the buses do not hear each other")
 }
 
 func within(t testing.TB) context.Context {
@@ -75,73 +63,31 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func TestARunIsObservedInAnotherProcess(t *testing.T) {
-	t.Parallel()
-	here, there := pair(t, redistest.Start(t), event.MemoryOptions{})
-	s := newTale()
-	heard := make(chan string)
-	seq := there.Follow(within(t), "t", s.run, 0)
-	go func() {
-		got, err := hear(seq)
-		assert.NoError(t, err)
-		heard <- got
-	}()
-	s.say(here, word("a"), word("b"))
-	s.say(here, word("\x00ü"), word(strings.Repeat("x", 1<<20)), over)
-	require.Equal(t, "ab\x00ü"+strings.Repeat("x", 1<<20)+".", <-heard)
-	got, err := hear(there.Subscribe(within(t), "t", s.run, 4))
-	require.NoError(t, err)
-	require.Equal(t, ".", got)
-	_, err = hear(there.Subscribe(within(t), "other", s.run, 0))
-	require.ErrorIs(t, err, event.ErrNoLog)
-}
-
-func TestSignalsReachAnotherProcess(t *testing.T) {
-	t.Parallel()
-	here, there := pair(t, redistest.Start(t), event.MemoryOptions{})
-	signals := there.Signals(within(t))
-	want := event.Signal{Kind: event.CancelRequested, Tenant: "t", ID: uuid.New()}
-	go func() { // until the other one listens, signals are lost
-		for t.Context().Err() == nil {
-			here.Signal(want)
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-t.Context().Done():
-			}
-		}
-	}()
-	for s := range signals {
-		require.Equal(t, want, s)
-		return
-	}
-	t.Fatal("no signal came")
-}
-
 func TestObserversOutliveTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	here, there := pair(t, s, event.MemoryOptions{})
-	one := newTale()
-	one.say(here, word("a"))
-	seq := there.Follow(within(t), "t", one.run, 0)
+	one := tale.New()
+	one.Say(here, tale.Word("a"))
+	seq := there.Follow(within(t), "t", one.Run, 0)
 	s.Kill()
 	began := time.Now()
-	one.say(here, word("b"), word("c"))
+	one.Say(here, tale.Word("b"), tale.Word("c"))
 	assert.Less(t, time.Since(began), time.Second, "who publishes does not wait for the server")
 	require.NoError(t, s.Resume(t.Context()))
-	one.say(here, word("d"), over)
-	got, err := hear(seq)
+	one.Say(here, tale.Word("d"), tale.Over)
+	got, err := tale.Hear(seq)
 	if gap, ok := errors.AsType[*event.GapError](err); ok { // what was in the server is gone with it
 		var rest string
-		rest, err = hear(there.Follow(within(t), "t", one.run, gap.First-1))
+		rest, err = tale.Hear(there.Follow(within(t), "t", one.Run, gap.First-1))
 		got += rest
 	}
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(got, "."), got)
 
-	two := newTale()
-	two.say(here, word("a"), over)
-	got, err = hear(there.Follow(within(t), "t", two.run, 0))
+	two := tale.New()
+	two.Say(here, tale.Word("a"), tale.Over)
+	got, err = tale.Hear(there.Follow(within(t), "t", two.Run, 0))
 	require.NoError(t, err)
 	require.Equal(t, "a.", got)
 }
@@ -151,23 +97,70 @@ func TestChunksThatAreSentTwiceAreThereOnce(t *testing.T) {
 	s := redistest.Start(t)
 	here, _ := pair(t, s, event.MemoryOptions{})
 	_, there := pair(t, s, event.MemoryOptions{})
-	run := newTale()
-	run.say(here, word("a"))
+	run := tale.New()
+	run.Say(here, tale.Word("a"))
 	first := hearOne(t, there, run)
 	require.Equal(t, "a", first)
-	run.next = 1
-	run.say(there, word("not this"), word("b"), over) // of one who has lost the run, or begins anew
-	got, err := hear(there.Subscribe(within(t), "t", run.run, 0))
+	run.Next = 1
+	run.Say(there, tale.Word("not this"), tale.Word("b"), tale.Over) // of one who has lost the run, or begins anew
+	got, err := tale.Hear(there.Subscribe(within(t), "t", run.Run, 0))
 	require.NoError(t, err)
 	require.Equal(t, "not thisb.", got, "in its own process it is all there is")
 }
 
 // hearOne is the first thing that an observer of the run hears.
-func hearOne(t *testing.T, b *redis.Bus, s *tale) string {
+func hearOne(t *testing.T, b *redis.Bus, s *tale.Tale) string {
 	t.Helper()
-	for e, err := range b.Follow(within(t), "t", s.run, 0) {
+	for e, err := range b.Follow(within(t), "t", s.Run, 0) {
 		require.NoError(t, err)
 		return e.Data.(event.TextMessageContent).Delta
 	}
 	return ""
+}
+
+func TestWhatTheServerNeverGotIsAGap(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	small := event.RelayOptions{QueueBytes: 10_000, Logger: slog.New(slog.DiscardHandler)}
+	here, err := redis.Open(t.Context(), "redis://"+s.Addr(), &redis.Options{Prefix: t.Name() + ":", Relay: small})
+	require.NoError(t, err)
+	defer here.Close()
+	_, there := pair(t, s, event.MemoryOptions{})
+	one := tale.New()
+	one.Say(here, tale.Word("a"))
+	next, stop := iter.Pull2(there.Follow(within(t), "t", one.Run, 0))
+	defer stop()
+	e, err, _ := next()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), e.Seq)
+
+	s.Kill()
+	for range 1000 {
+		one.Say(here, tale.Word("b"))
+	}
+	require.NoError(t, s.Resume(t.Context()))
+	one.Say(here, tale.Over)
+	for last := e.Seq; ; last = e.Seq {
+		e, err, _ = next()
+		if gap, ok := errors.AsType[*event.GapError](err); ok {
+			require.Greater(t, gap.First, last+1)
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, last+1, e.Seq, "nothing is missed without a word")
+	}
+}
+
+func TestSignalsOutliveTheServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	here, there := pair(t, s, event.MemoryOptions{})
+	hears(t, here, there)
+	s.Kill()
+	for range 2000 { // more than may wait
+		here.Signal(event.Signal{Kind: event.SessionIdle})
+	}
+	require.NoError(t, s.Resume(t.Context()))
+	hears(t, here, there)
+	hears(t, there, here)
 }

@@ -1,43 +1,52 @@
 package redis_test
 
 import (
-	"context"
+	"log/slog"
 	"testing"
-	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/event/eventtest"
+	"github.com/everstep-go/everstep/event/redis"
+	"github.com/everstep-go/everstep/internal/redisserver"
 	"github.com/everstep-go/everstep/internal/redisserver/redistest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	eventtest.Run(t, eventtest.Harness{
-		Patience: wait,
-		Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
-			here, there := pair(t, s, event.MemoryOptions{Bytes: opts.Bytes})
-			connected(here, there)
-			connected(there, here)
-			return eventtest.Pair{One: here, Other: there}
-		},
-	})
+	eventtest.Run(t, harness(s, func() goredis.UniversalClient {
+		return goredis.NewClient(&goredis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true})
+	}))
 }
 
-// connected returns when what one bus signals reaches the other.
-func connected(from, to event.Signaler) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	signals := to.Signals(ctx)
-	go func() {
-		again := time.NewTicker(time.Millisecond)
-		defer again.Stop()
-		for ctx.Err() == nil {
-			from.Signal(event.Signal{Kind: event.SessionIdle, Tenant: "connected"})
-			<-again.C
+func TestConformanceOnACluster(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t)
+	eventtest.Run(t, harness(s, func() goredis.UniversalClient {
+		return goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{s.Addr()}, ContextTimeoutEnabled: true})
+	}))
+}
+
+// harness opens buses on one server: where a case freezes it, others wait with it.
+func harness(s *redisserver.Server, connect func() goredis.UniversalClient) eventtest.Harness {
+	return eventtest.Harness{Patience: wait, Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
+		open := func() *redis.Bus {
+			client := connect()
+			t.Cleanup(func() { client.Close() })
+			b := redis.New(client, &redis.Options{Prefix: t.Name() + ":", Bytes: opts.Bytes, Relay: event.RelayOptions{
+				Memory: event.MemoryOptions{Bytes: opts.Bytes}, Logger: slog.New(slog.DiscardHandler),
+			}})
+			t.Cleanup(func() { assert.NoError(t, b.Close()) })
+			return b
 		}
-	}()
-	for range signals {
-		return
-	}
+		one, other := open(), open()
+		return eventtest.Pair{
+			One: one, Other: other,
+			Pause:  func() { assert.NoError(t, s.Freeze()) },
+			Resume: func() { assert.NoError(t, s.Thaw()) },
+		}
+	}}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // streams is the event.SharedLog of a Bus: a stream for each run, with a chunk in each entry. The number of a
-// chunk's first event is its id, so the server itself refuses one that it has already.
+// chunk's first event is its id.
 type streams struct {
 	client redis.UniversalClient
 	opts   Options
@@ -42,45 +42,71 @@ type notice struct {
 	Signals []event.Signal `json:"signals,omitempty"`
 }
 
-// Append implements [event.SharedLog], in one round trip.
+// add adds a chunk, unless it or a later one is there, because it was sent before or its sender has
+// lost the run, or the run has ended. Each entry has the sum of the sizes up to it, so that what the
+// stream holds is known without reading it all; the oldest that are too much go.
+//
+// Numbers of events stay below 2^53, so that they are exact in Lua.
+var add = redis.NewScript(`
+local key, first, last, ended, session, body = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local limit, life, around = tonumber(ARGV[6]), ARGV[7], 128
+local sum = #body + around
+local newest = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
+if newest then
+	if newest[2][4] == '1' or tonumber(newest[2][2]) >= tonumber(first) then return 0 end
+	sum = sum + tonumber(newest[2][8])
+end
+local id = first .. '-0'
+redis.call('XADD', key, id, 'last', last, 'ended', ended, 'session', session, 'sum', string.format('%.0f', sum), 'body', body)
+while true do
+	local oldest = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+	local before = tonumber(oldest[2][8]) - #oldest[2][10] - around
+	if oldest[1] == id or sum - before <= limit then break end
+	redis.call('XDEL', key, oldest[1])
+end
+redis.call('PEXPIRE', key, life)
+return 1`)
+
+// Append implements [event.SharedLog]. What is told is there by then, also in a cluster, where one pipeline
+// would be several.
 func (s *streams) Append(ctx context.Context, chunks []event.Chunk, signals []event.Signal) error {
+	if err := s.add(ctx, chunks); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
 	n := notice{From: s.self, Signals: signals}
-	p := s.client.Pipeline()
 	for _, c := range chunks {
-		key, life := s.key(c.Tenant, c.Run), s.opts.MaxAge
-		p.XAdd(ctx, &redis.XAddArgs{
-			Stream: key, MaxLen: s.opts.MaxLen, Approx: true, ID: id(c.First),
-			Values: []any{"last", c.Last, "ended", c.Ended, "session", c.Session.String(), "body", c.Body},
-		})
-		if c.Ended {
-			life = s.opts.Keep
-		}
-		p.PExpire(ctx, key, life)
 		n.Runs = append(n.Runs, c.Run)
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	p.Publish(ctx, s.channel(), text)
-	cmds, err := p.Exec(ctx)
-	if err == nil {
-		return nil
-	}
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil && !isThere(err) {
-			return fmt.Errorf("redis: %w", err)
-		}
-	}
-	if len(cmds) == 0 {
+	if err := s.client.Publish(ctx, s.channel(), text).Err(); err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
 	return nil
 }
 
-// isThere reports whether the server refused a chunk because it, or a later one, is in the stream: it was sent
-// before, or its sender has lost the run.
-func isThere(err error) bool { return strings.Contains(err.Error(), "equal or smaller") }
+func (s *streams) add(ctx context.Context, chunks []event.Chunk) error {
+	run := func(script func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) error {
+		p := s.client.Pipeline()
+		for _, c := range chunks {
+			life := s.opts.MaxAge
+			if c.Ended {
+				life = s.opts.Keep
+			}
+			script(ctx, p, []string{s.key(c.Tenant, c.Run)},
+				c.First, c.Last, c.Ended, c.Session.String(), c.Body, s.opts.Bytes, life.Milliseconds())
+		}
+		_, err := p.Exec(ctx)
+		return err
+	}
+	err := run(add.EvalSha)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		err = run(add.Eval) // the server is new; what it has by now is not added again
+	}
+	return err
+}
 
 // Read implements [event.SharedLog].
 func (s *streams) Read(ctx context.Context, after []event.Position) (chunks []event.Chunk, err error) {

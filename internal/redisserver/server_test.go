@@ -27,3 +27,21 @@ func TestAServerIsStartedKilledAndResumed(t *testing.T) {
 	require.NoError(t, s.Stop())
 	require.NoError(t, s.Stop())
 }
+
+func TestAFrozenServerAnswersLater(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartCluster(t)
+	require.NoError(t, s.Freeze())
+	c, err := net.Dial("tcp", s.Addr())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("CLUSTER INFO\r\n"))
+	require.NoError(t, err)
+	require.NoError(t, s.Thaw())
+	answer := make([]byte, 4096)
+	n, err := c.Read(answer)
+	require.NoError(t, err)
+	require.Contains(t, string(answer[:n]), "cluster_slots_assigned:16384")
+	s.Kill()
+	require.Error(t, s.Freeze())
+}

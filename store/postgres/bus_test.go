@@ -16,6 +16,7 @@ import (
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/internal/pgserver"
 	"github.com/everstep-go/everstep/internal/pgserver/pgtest"
+	"github.com/everstep-go/everstep/internal/tale"
 )
 
 // wait bounds what a test waits for.
@@ -33,42 +34,6 @@ func openBus(t testing.TB, dsn string, o BusOptions) *Bus {
 // pair are the buses of two processes.
 func pair(t testing.TB, dsn string, o BusOptions) (here, there *Bus) {
 	return openBus(t, dsn, o), openBus(t, dsn, o)
-}
-
-// tale is a run whose events a test publishes.
-type tale struct {
-	run, session uuid.UUID
-	next         int64
-}
-
-func newTale() *tale { return &tale{uuid.New(), uuid.New(), 1} }
-
-func (s *tale) say(bus event.Bus, data ...event.Data) {
-	for _, d := range data {
-		bus.Publish(event.Event{Seq: s.next, Time: time.Now(), Tenant: "t", Session: s.session, Run: s.run, Data: d})
-		s.next++
-	}
-}
-
-func word(s string) event.Data { return event.TextMessageContent{Delta: s} }
-
-var over event.Data = event.RunFinished{Status: "completed"}
-
-// hear is what an observer hears until it ends.
-func hear(seq func(func(event.Event, error) bool)) (string, error) {
-	var out strings.Builder
-	for e, err := range seq {
-		if err != nil {
-			return out.String(), err
-		}
-		switch d := e.Data.(type) {
-		case event.TextMessageContent:
-			out.WriteString(d.Delta)
-		case event.RunFinished:
-			out.WriteString(".")
-		}
-	}
-	return out.String(), nil
 }
 
 func within(t testing.TB) context.Context {
@@ -89,45 +54,24 @@ func TestARunIsObservedInAnotherProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			here, there := open(t)
-			s := newTale()
+			s := tale.New()
 			heard := make(chan string)
-			seq := there.Follow(within(t), "t", s.run, 0)
+			seq := there.Follow(within(t), "t", s.Run, 0)
 			go func() {
-				got, err := hear(seq)
+				got, err := tale.Hear(seq)
 				assert.NoError(t, err)
 				heard <- got
 			}()
-			s.say(here, word("a"), word("b"))
-			s.say(here, word("\x00ü"), word(strings.Repeat("x", 1<<20)), over)
+			s.Say(here, tale.Word("a"), tale.Word("b"))
+			s.Say(here, tale.Word("\x00ü"), tale.Word(strings.Repeat("x", 1<<20)), tale.Over)
 			require.Equal(t, "ab\x00ü"+strings.Repeat("x", 1<<20)+".", <-heard)
-			got, err := hear(there.Subscribe(within(t), "t", s.run, 4))
+			got, err := tale.Hear(there.Subscribe(within(t), "t", s.Run, 4))
 			require.NoError(t, err)
 			require.Equal(t, ".", got)
-			_, err = hear(there.Subscribe(within(t), "other", s.run, 0))
+			_, err = tale.Hear(there.Subscribe(within(t), "other", s.Run, 0))
 			require.ErrorIs(t, err, event.ErrNoLog)
 		})
 	}
-}
-
-func TestSignalsReachAnotherProcess(t *testing.T) {
-	t.Parallel()
-	here, there := pair(t, pgtest.New(t), BusOptions{})
-	signals := there.Signals(within(t))
-	want := event.Signal{Kind: event.CancelRequested, Tenant: "t", ID: uuid.New()}
-	go func() { // until the other one listens, signals are lost
-		for t.Context().Err() == nil {
-			here.Signal(want)
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-t.Context().Done():
-			}
-		}
-	}()
-	for s := range signals {
-		require.Equal(t, want, s)
-		return
-	}
-	t.Fatal("no signal came")
 }
 
 func TestObserversOutliveTheListeningConnectionAndTheServer(t *testing.T) {
@@ -135,40 +79,40 @@ func TestObserversOutliveTheListeningConnectionAndTheServer(t *testing.T) {
 	s := pgtest.Start(t, &pgserver.Options{TCP: true})
 	dsn := pgtest.Database(t, s)
 	here, there := pair(t, dsn, BusOptions{})
-	one := newTale()
-	one.say(here, word("a"))
-	seq := there.Follow(within(t), "t", one.run, 0)
+	one := tale.New()
+	one.Say(here, tale.Word("a"))
+	seq := there.Follow(within(t), "t", one.Run, 0)
 	admin := connect(t, dsn)
 	execute(t, admin, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()`)
-	one.say(here, word("b"), over)
-	got, err := hear(seq)
+	one.Say(here, tale.Word("b"), tale.Over)
+	got, err := tale.Hear(seq)
 	require.NoError(t, err)
 	require.Equal(t, "ab.", got, "the poll serves while nobody listens")
 
-	two := newTale()
-	two.say(here, word("a"))
+	two := tale.New()
+	two.Say(here, tale.Word("a"))
 	require.Eventually(t, func() bool {
-		_, err := hear(there.Subscribe(shortly(t), "t", two.run, 0))
+		_, err := tale.Hear(there.Subscribe(shortly(t), "t", two.Run, 0))
 		return !errors.Is(err, event.ErrNoLog)
 	}, wait, 10*time.Millisecond)
-	seq = there.Follow(within(t), "t", two.run, 0)
+	seq = there.Follow(within(t), "t", two.Run, 0)
 	require.NoError(t, s.Restart(t.Context(), true))
 	began := time.Now()
-	two.say(here, word("b"), word("c"))
+	two.Say(here, tale.Word("b"), tale.Word("c"))
 	assert.Less(t, time.Since(began), time.Second, "who publishes does not wait for the server")
-	two.say(here, over)
-	got, err = hear(seq)
+	two.Say(here, tale.Over)
+	got, err = tale.Hear(seq)
 	if gap, ok := errors.AsType[*event.GapError](err); ok { // what was in the table is gone with the crash
 		var rest string
-		rest, err = hear(there.Follow(within(t), "t", two.run, gap.First-1))
+		rest, err = tale.Hear(there.Follow(within(t), "t", two.Run, gap.First-1))
 		got += rest
 	}
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(got, "."), got)
 
-	three := newTale()
-	three.say(here, word("a"), over)
-	got, err = hear(there.Follow(within(t), "t", three.run, 0))
+	three := tale.New()
+	three.Say(here, tale.Word("a"), tale.Over)
+	got, err = tale.Hear(there.Follow(within(t), "t", three.Run, 0))
 	require.NoError(t, err)
 	require.Equal(t, "a.", got)
 }
@@ -207,7 +151,7 @@ func TestOldEventsAreRemoved(t *testing.T) {
 	add(long, 11, false, 1000)
 	now = now.Add(31 * time.Minute)
 	require.NoError(t, b.log.sweep(t.Context()))
-	require.Equal(t, 4, count(), "what is over, and what nothing happened in, goes")
+	require.Equal(t, 4, count(), "what is tale.Over, and what nothing happened in, goes")
 }
 
 func TestNoticesFitIntoTheServersLimit(t *testing.T) {
@@ -244,8 +188,8 @@ func BenchmarkLiveEvent(b *testing.B) {
 			here, there := pair(b, pgtest.Database(b, pgtest.Start(b, &pgserver.Options{Fsync: true})), BusOptions{})
 			times := make(chan time.Duration, runs*b.N)
 			for range runs {
-				s := newTale()
-				seq := there.Follow(b.Context(), "t", s.run, 0)
+				s := tale.New()
+				seq := there.Follow(b.Context(), "t", s.Run, 0)
 				go func() {
 					for e, err := range seq {
 						if err == nil && !event.Terminal(e.Data) {
@@ -258,9 +202,9 @@ func BenchmarkLiveEvent(b *testing.B) {
 					defer tick.Stop()
 					for range b.N {
 						<-tick.C
-						s.say(here, word("piece "))
+						s.Say(here, tale.Word("piece "))
 					}
-					s.say(here, over)
+					s.Say(here, tale.Over)
 				}()
 			}
 			var all []time.Duration

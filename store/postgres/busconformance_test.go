@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,27 +16,7 @@ func TestBusConformance(t *testing.T) {
 		Open: func(t testing.TB, opts eventtest.Options) eventtest.Pair {
 			o := BusOptions{Relay: event.RelayOptions{Memory: event.MemoryOptions{Bytes: opts.Bytes}, Poll: 50 * time.Millisecond}}
 			here, there := pair(t, pgtest.New(t), o)
-			connected(here, there)
-			connected(there, here)
 			return eventtest.Pair{One: here, Other: there}
 		},
 	})
-}
-
-// connected returns when what one bus signals reaches the other.
-func connected(from, to event.Signaler) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	signals := to.Signals(ctx)
-	go func() {
-		again := time.NewTicker(time.Millisecond)
-		defer again.Stop()
-		for ctx.Err() == nil {
-			from.Signal(event.Signal{Kind: event.SessionIdle, Tenant: "connected"})
-			<-again.C
-		}
-	}()
-	for range signals {
-		return
-	}
 }

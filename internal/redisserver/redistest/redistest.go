@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
@@ -13,7 +14,18 @@ import (
 // Start starts a server for a test, and stops it when the test ends.
 func Start(t testing.TB) *redisserver.Server {
 	t.Helper()
-	s, err := redisserver.Start(t.Context())
+	return start(t, redisserver.Start)
+}
+
+// StartCluster is Start for a server that is a cluster of its own.
+func StartCluster(t testing.TB) *redisserver.Server {
+	t.Helper()
+	return start(t, redisserver.StartCluster)
+}
+
+func start(t testing.TB, f func(context.Context) (*redisserver.Server, error)) *redisserver.Server {
+	t.Helper()
+	s, err := f(t.Context())
 	switch {
 	case err == nil:
 	case errors.Is(err, redisserver.ErrMissing) && os.Getenv("CI") != "true":
