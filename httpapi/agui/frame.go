@@ -11,19 +11,16 @@ import (
 	"github.com/everstep-go/everstep/internal/wire"
 )
 
-// frames appends events as server-sent events, one data line each. What is wrong with a value of one of them
-// takes that one back.
+// frames appends events as server-sent events, one data line each. If a value has no JSON, none of them is to be
+// sent.
 type frames struct {
-	b  []byte
-	at time.Time // of the events
-
-	start int // of the event that is being appended
-	err   error
+	b   []byte
+	at  time.Time // of the events
+	err error
 }
 
 // begin begins an event.
 func (f *frames) begin(kind string) {
-	f.start = len(f.b)
 	f.b = append(append(append(f.b, `data: {"type":"`...), kind...), `","timestamp":`...)
 	f.b = strconv.AppendInt(f.b, f.at.UnixMilli(), 10)
 }
@@ -45,11 +42,6 @@ func (f *frames) text(name, value string) {
 func (f *frames) id(name string, id uuid.UUID) {
 	f.name(name)
 	f.b = append(wire.AppendUUID(append(f.b, '"'), id), '"')
-}
-
-func (f *frames) integer(name string, n int64) {
-	f.name(name)
-	f.b = strconv.AppendInt(f.b, n, 10)
 }
 
 // raw appends JSON on one line, whatever it looks like.

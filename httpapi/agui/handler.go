@@ -146,20 +146,26 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (t *translation, 
 	}
 	ctx := r.Context()
 	q := &request{input: in, h: h, tenant: tenant}
-	if t, events, err := h.again(ctx, q); t != nil || err != nil {
-		return t, events, err
-	}
-	if err := q.load(ctx); err != nil {
-		return nil, nil, err
-	}
-	run, err := q.start(ctx)
-	if errors.Is(err, store.ErrExists) { // the same request came twice at once
+	var run *graph.Run[react.State]
+	for tries := 0; ; tries++ {
 		if t, events, err := h.again(ctx, q); t != nil || err != nil {
 			return t, events, err
 		}
-	}
-	if err != nil {
-		return nil, nil, err
+		if err := q.load(ctx); err != nil {
+			return nil, nil, err
+		}
+		if run, err = q.start(ctx); err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrExists) || tries == maxTries {
+			return nil, nil, err
+		}
+		// The same request came twice at once, and the other one is just being recorded.
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
 	}
 	t = newTranslation(ctx, q)
 	if h.opts.OnDisconnect == Cancel {
@@ -167,6 +173,13 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (t *translation, 
 	}
 	return t, run.Events(ctx, 0), nil
 }
+
+// maxTries is how often a request is tried again while another one for the same run is being recorded, pause how
+// long it waits before.
+const (
+	maxTries = 1000
+	pause    = 5 * time.Millisecond
+)
 
 // again finds a run that was started before: a request for it is answered by it. It returns nothing if there is
 // none.

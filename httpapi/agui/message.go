@@ -1,135 +1,120 @@
 package agui
 
 import (
-	"encoding/json"
-
 	"github.com/everstep-go/everstep/internal/wire"
 	"github.com/everstep-go/everstep/message"
 )
 
-// The messages of AG-UI. What is absent is left out: null is refused by clients.
-type (
-	head struct {
-		ID       string          `json:"id"`
-		Role     message.Role    `json:"role"`
-		Name     string          `json:"name,omitempty"`
-		Metadata json.RawMessage `json:"metadata,omitempty"`
-	}
-	textMessage struct { // system
-		head
-		Content string `json:"content"`
-	}
-	userMessage struct {
-		head
-		Content any `json:"content"` // a text or parts
-	}
-	assistantMessage struct {
-		head
-		Content   string     `json:"content,omitempty"`
-		ToolCalls []toolCall `json:"toolCalls,omitempty"`
-	}
-	toolMessage struct {
-		head
-		Content    string `json:"content"`
-		ToolCallID string `json:"toolCallId"`
-		Error      string `json:"error,omitempty"`
-	}
-	reasoningMessage struct {
-		head
-		Content        string `json:"content"`
-		EncryptedValue string `json:"encryptedValue,omitempty"`
-	}
-	toolCall struct {
-		ID       string       `json:"id"`
-		Type     string       `json:"type"`
-		Function functionCall `json:"function"`
-	}
-	functionCall struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"` // JSON text
-	}
-	textPart struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	mediaPart struct {
-		Type   message.MediaKind `json:"type"`
-		Source source            `json:"source"`
-	}
-	source struct {
-		Type     string `json:"type"`
-		Value    string `json:"value"`
-		MIMEType string `json:"mimeType,omitempty"`
-	}
-)
-
-// appendMessages appends a conversation as clients see it.
-func appendMessages(b []byte, messages []message.Message) ([]byte, error) {
-	b = append(b, '[')
-	for i, m := range messages {
+// messages appends a conversation as clients see it. What is absent is left out: null is refused by clients.
+// Written by hand, like the events, because a thread of thousands of messages is restated in every run.
+func (f *frames) messages(list []message.Message) {
+	f.name("messages")
+	f.b = append(f.b, '[')
+	for i, m := range list {
 		if i > 0 {
-			b = append(b, ',')
+			f.b = append(f.b, ',')
 		}
-		text, err := wire.Marshal(newMessage(m))
-		if err != nil {
-			return b, err
-		}
-		b = append(b, text...)
+		f.message(m)
 	}
-	return append(b, ']'), nil
+	f.b = append(f.b, ']')
 }
 
-func newMessage(m message.Message) any {
+func (f *frames) message(m message.Message) {
 	id, metadata := unlabel(m.Head())
-	h := head{id, m.Role(), m.Head().Name, metadata}
+	f.b = wire.AppendText(append(f.b, `{"id":`...), id)
+	f.text("role", string(m.Role()))
 	switch m := m.(type) {
 	case *message.System:
-		return textMessage{h, m.Content}
+		f.optional("name", m.Name)
+		f.text("content", m.Content)
 	case *message.User:
-		return userMessage{h, newContent(m.Content)}
+		f.optional("name", m.Name)
+		f.content(m.Content)
 	case *message.Assistant:
-		a := assistantMessage{head: h, Content: m.Content}
-		for _, c := range m.ToolCalls {
-			arguments := string(c.Arguments)
-			if arguments == "" {
-				arguments = "{}"
-			}
-			a.ToolCalls = append(a.ToolCalls, toolCall{c.ID, "function", functionCall{c.Name, arguments}})
-		}
-		return a
+		f.optional("name", m.Name)
+		f.optional("content", m.Content)
+		f.toolCalls(m.ToolCalls)
 	case *message.Tool:
-		h.Name = "" // tool messages have none
-		t := toolMessage{head: h, ToolCallID: m.ToolCallID, Error: m.Error}
+		f.text("toolCallId", m.ToolCallID)
+		content := ""
 		if m.Content != nil {
-			t.Content = *m.Content
+			content = *m.Content
 		}
-		return t
+		f.text("content", content)
+		f.optional("error", m.Error)
 	case *message.Reasoning:
-		h.Name = ""
-		return reasoningMessage{h, m.Content, m.Signature}
+		f.text("content", m.Content)
+		f.optional("encryptedValue", m.Signature)
 	}
-	return h
+	if metadata != nil {
+		f.raw("metadata", metadata)
+	}
+	f.b = append(f.b, '}')
 }
 
-// newContent is the text if there is nothing else: that is what most clients sent, and what all of them can show.
-func newContent(blocks []message.Block) any {
+// optional appends a text, unless it is empty.
+func (f *frames) optional(name, value string) {
+	if value != "" {
+		f.text(name, value)
+	}
+}
+
+func (f *frames) toolCalls(calls []message.ToolCall) {
+	if len(calls) == 0 {
+		return
+	}
+	f.name("toolCalls")
+	f.b = append(f.b, '[')
+	for i, c := range calls {
+		if i > 0 {
+			f.b = append(f.b, ',')
+		}
+		f.b = wire.AppendText(append(f.b, `{"id":`...), c.ID)
+		f.b = wire.AppendText(append(f.b, `,"type":"function","function":{"name":`...), c.Name)
+		arguments := string(c.Arguments)
+		if arguments == "" {
+			arguments = "{}"
+		}
+		f.text("arguments", arguments) // as JSON text
+		f.b = append(f.b, "}}"...)
+	}
+	f.b = append(f.b, ']')
+}
+
+// content appends the text if there is nothing else: that is what most clients sent, and what all of them can show;
+// and else parts.
+func (f *frames) content(blocks []message.Block) {
 	if len(blocks) == 1 {
 		if text, ok := blocks[0].(message.Text); ok {
-			return text.Value
+			f.text("content", text.Value)
+			return
 		}
 	}
-	parts := make([]any, 0, len(blocks))
-	for _, b := range blocks {
+	f.name("content")
+	f.b = append(f.b, '[')
+	for i, b := range blocks {
+		if i > 0 {
+			f.b = append(f.b, ',')
+		}
 		switch b := b.(type) {
 		case message.Text:
-			parts = append(parts, textPart{"text", b.Value})
+			f.b = append(f.b, `{"type":"text"`...)
+			f.text("text", b.Value)
 		case message.Media:
-			s := source{"url", b.Source.Value, b.MediaType}
+			f.b = wire.AppendText(append(f.b, `{"type":`...), string(b.Kind))
+			source := `{"type":"url"`
 			if b.Source.Type == message.SourceBase64 {
-				s.Type = "data"
+				source = `{"type":"data"`
 			}
-			parts = append(parts, mediaPart{b.Kind, s})
+			f.name("source")
+			f.b = append(f.b, source...)
+			f.text("value", b.Source.Value)
+			if b.MediaType != "" || b.Source.Type == message.SourceBase64 {
+				f.text("mimeType", b.MediaType)
+			}
+			f.b = append(f.b, '}')
 		}
+		f.b = append(f.b, '}')
 	}
-	return parts
+	f.b = append(f.b, ']')
 }

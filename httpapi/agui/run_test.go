@@ -1,9 +1,11 @@
 package agui_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -310,9 +312,12 @@ func TestTheSameRequestAtOnceIsOneRun(t *testing.T) {
 				return
 			}
 			defer res.Body.Close()
-			events, err := aguitest.Read(res.Body, aguitest.V1)
+			body, err := io.ReadAll(res.Body)
 			assert.NoError(t, err)
-			ends <- events
+			events, err := aguitest.Read(bytes.NewReader(body), aguitest.V1)
+			if assert.NoError(t, err, "%d %s", res.StatusCode, body) {
+				ends <- events
+			}
 		})
 	}
 	b.gate <- struct{}{}
@@ -322,6 +327,7 @@ func TestTheSameRequestAtOnceIsOneRun(t *testing.T) {
 		assert.Equal(t, "success", outcome(events))
 		assert.Len(t, conversation(t, events), 4)
 	}
+	assert.Empty(t, b.log.String())
 	assert.Equal(t, []string{"user hello", "assistant wait1", "tool wait1 waited", "assistant done"}, b.said("t"))
 }
 

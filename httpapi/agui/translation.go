@@ -263,11 +263,7 @@ func (t *translation) messagesSnapshot(f *frames, messages []message.Message) bo
 	t.usage = usageOf(messages, t.id)
 	start := len(f.b)
 	f.begin("MESSAGES_SNAPSHOT")
-	f.name("messages")
-	var err error
-	if f.b, err = appendMessages(f.b, messages); err != nil {
-		f.fail(err)
-	}
+	f.messages(messages)
 	f.end()
 	if size, limit := len(f.b)-start, t.h.opts.MaxSnapshot; limit >= 0 && size > limit {
 		f.b = f.b[:start]

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -23,12 +24,24 @@ func PlainText(data json.RawMessage) string {
 
 // AppendText appends a text as JSON, as [Marshal] prints it.
 func AppendText(b []byte, s string) []byte {
+	if !plain(s) {
+		text, _ := Marshal(s) // of a string that cannot fail
+		return append(b, text...)
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+// plain reports whether a text needs no escape, as most do not: going through encoding/json costs several
+// allocations.
+func plain(s string) bool {
+	ascii := true
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			text, _ := Marshal(s) // of a string that cannot fail
-			return append(b, text...)
+		switch c := s[i]; {
+		case c < ' ', c == '"', c == '\\':
+			return false
+		case c >= utf8.RuneSelf:
+			ascii = false
 		}
 	}
-	// Most strings need no escape, and going through encoding/json costs several allocations.
-	return append(append(append(b, '"'), s...), '"')
+	return ascii || utf8.ValidString(s) && !strings.ContainsAny(s, "\u2028\u2029")
 }

@@ -37,16 +37,19 @@ func Events(r io.Reader, d Dialect) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		c := NewChecker(d)
 		var buf []byte
+		searched := 0 // how much of buf has no end of an event
 		chunk := make([]byte, 32<<10)
 		for {
 			n, err := r.Read(chunk)
 			buf = append(buf, chunk[:n]...)
 			for {
-				frame, rest, whole := bytes.Cut(buf, []byte("\n\n"))
-				if !whole {
+				i := bytes.Index(buf[searched:], []byte("\n\n"))
+				if i < 0 {
+					searched = max(len(buf)-1, 0)
 					break
 				}
-				buf = rest
+				frame := buf[:searched+i]
+				buf, searched = buf[searched+i+2:], 0
 				e, wrong := parse(frame)
 				if wrong == nil && e != nil {
 					wrong = c.Add(e)
