@@ -14,8 +14,8 @@ export interface Patience {
 
 /** A server that said no, before any stream. */
 export class RefusedError extends Error {
-  constructor(readonly response: Response) {
-    super(`everstep: the server refused the request: HTTP ${response.status}`)
+  constructor(readonly status: number, readonly body: string, readonly contentType: string) {
+    super(`HTTP ${status}: ${body}`)
     this.name = 'RefusedError'
   }
 }
@@ -48,12 +48,12 @@ export async function* follow(request: (signal: AbortSignal) => Promise<Response
     const at = Date.now()
     let events = 0
     let cut: unknown = new Error('the connection ended before the run')
-    let refused: Response | undefined
+    let refused: RefusedError | undefined
     try {
       gone.throwIfAborted()
       const response = await request(connection.signal)
       if (!response.ok) {
-        refused = response
+        cut = refused = new RefusedError(response.status, await response.text(), response.headers.get('content-type') ?? '')
       } else {
         const again = begun
         for await (const event of read(response, () => watch.refresh())) {
@@ -78,14 +78,10 @@ export async function* follow(request: (signal: AbortSignal) => Promise<Response
       connection.abort()
     }
     if (gone.aborted) return
-    if (refused) {
-      if (!temporary.has(refused.status)) {
-        if (!begun) throw new RefusedError(refused)
-        yield* fail(open, `HTTP ${refused.status}: ${await refused.text().catch(() => '')}`)
-        return
-      }
-      cut = new Error(`HTTP ${refused.status}`)
-      await refused.body?.cancel().catch(() => {})
+    if (refused && !temporary.has(refused.status)) {
+      if (!begun) throw refused
+      yield* fail(open, refused.message)
+      return
     }
     const now = Date.now()
     if (events > most || now - at > settled) troubled = failures = 0

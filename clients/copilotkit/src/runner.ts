@@ -100,8 +100,8 @@ export class EverstepAgentRunner {
       try {
         event = await events.next()
       } catch (error) {
-        if (error instanceof RefusedError) return error.response
-        throw error
+        if (!(error instanceof RefusedError)) throw error
+        return new Response(error.body, { status: error.status, headers: { 'content-type': error.contentType } })
       } finally {
         accepted()
       }
