@@ -29,7 +29,8 @@
 //   - A stream keeps the order and the shapes that clients enforce, whatever happens: what is opened is closed, and
 //     the last event is RUN_FINISHED or RUN_ERROR. A body is never torn down by this package, not even by a
 //     shutdown or a panic.
-//   - A message has one id for life, in the stream, in snapshots and on /v1. What is heard is stored.
+//   - A message has one id for life, in the stream, in snapshots and on /v1. What is heard of a tool is stored
+//     before; text that is heard is stored when the reply is whole, or its run is cancelled.
 //   - A client that goes away cancels its run, or leaves it to its end: [Options.OnDisconnect].
 //   - Threads of other tenants look like none.
 //

@@ -214,12 +214,20 @@ func (h *handler) stream(ctx context.Context, s *sse.Stream, t *translation, eve
 			h.fail(ctx, s, t, fmt.Errorf("agui: panic: %v\n%s", v, debug.Stack()))
 		}
 	}()
-	send := func(f func(*frames)) error {
-		return s.Send(func(b []byte) ([]byte, error) {
+	send := func(f func(*frames)) (err error) {
+		before, sent := t.position, false
+		defer func() {
+			if !sent { // then it was not said, panics too
+				t.position = before
+			}
+		}()
+		err = s.Send(func(b []byte) ([]byte, error) {
 			out := frames{b: b}
 			f(&out)
 			return out.b, out.err
 		})
+		sent = err == nil
+		return err
 	}
 	if err := send(t.begin); err != nil {
 		h.fail(ctx, s, t, err)

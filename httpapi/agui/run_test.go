@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -394,6 +395,26 @@ func TestASnapshotThatIsTooLongIsLeftOut(t *testing.T) {
 	assert.Len(t, every(b.run(input("t", user("m", "hello"))), "MESSAGES_SNAPSHOT"), 1)
 	assert.Empty(t, every(b.run(input("t", user("m2", strings.Repeat("x", 300)))), "MESSAGES_SNAPSHOT"), "not even the one that says to forget")
 	assert.Contains(t, b.log.String(), "snapshot of the messages left out")
+}
+
+// panicking is a log that breaks.
+type panicking struct{ slog.Handler }
+
+func (panicking) Enabled(context.Context, slog.Level) bool { return true }
+func (panicking) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == slog.LevelWarn {
+		panic("a secret of the log")
+	}
+	return nil
+}
+
+func TestAPanicIsTheEndOfTheStreamAndNotOfTheBody(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, steps(say("hi")), func(s *setup) {
+		s.MaxSnapshot, s.Options.Logger = 1, slog.New(panicking{slog.DiscardHandler})
+	})
+	events := b.run(input("t", user("m", "hello")))
+	assert.Equal(t, []string{"RUN_ERROR", "unexpected error"}, []string{last(events).Type(), last(events).Text("message")})
 }
 
 func TestADeletedThreadEndsItsRun(t *testing.T) {

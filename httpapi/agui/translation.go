@@ -35,9 +35,17 @@ type translation struct {
 	again bool // the run was started before
 	ended bool // and has ended
 
-	begun bool            // the first snapshot was said
-	known map[string]bool // the open calls of replies of earlier runs: they have been announced
+	position
+	known      map[string]bool // calls that the client has heard of, in this run or as the open ones of the run before
+	waiting    []string        // announced calls without a result
+	activities map[string]*activity
+	usage      []usage
+	at         time.Time // of the last event
+}
 
+// position is what was said so far, as far as it matters for what may be said next.
+type position struct {
+	begun    bool      // the first snapshot was said
 	text     uuid.UUID // of the open message
 	span     uuid.UUID // of the open reasoning
 	thinking bool      // its message is open
@@ -45,12 +53,7 @@ type translation struct {
 	step     string    // the open step
 	spoke    uuid.UUID // the last reply that was heard of
 	stranded bool      // messages_snapshot is the second half of a snapshot that fills a gap
-
-	at         time.Time // of the last event
-	waiting    []string  // announced calls without a result
-	activities map[string]*activity
-	usage      []usage
-	over       bool
+	over     bool
 }
 
 func newTranslation(ctx context.Context, r *request) *translation {
@@ -211,7 +214,7 @@ func (t *translation) stateSnapshot(f *frames, context json.RawMessage) {
 		// Clients leave a message where they have it and append the others: they must forget it first.
 		t.messagesSnapshot(f, nil)
 	}
-	if (copied != whole || t.again) && !t.messagesSnapshot(f, before.messages) {
+	if copied != whole && !t.messagesSnapshot(f, before.messages) {
 		f.b = f.b[:start]
 	}
 }

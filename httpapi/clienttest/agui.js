@@ -53,7 +53,10 @@ export async function say(agent, content, parameters, subscriber) {
   return run(agent, parameters, subscriber)
 }
 
-/** Runs an agent. It returns what the client makes of the run, with its last event. */
+/**
+ * Runs an agent. It returns what the client makes of the run, with its last event, and fails if an event is not what the
+ * schema says.
+ */
 export async function run(agent, parameters, subscriber = {}) {
   let last
   const result = await agent.runAgent(parameters, {
@@ -63,5 +66,6 @@ export async function run(agent, parameters, subscriber = {}) {
       return subscriber.onEvent?.(e)
     },
   })
+  await agent.answers.at(-1)
   return { ...result, last }
 }
