@@ -11,10 +11,16 @@ export const sessionId = (threadId: string): string => mapped(dns, threadId)
 /** The run that a client means by an id in a thread. */
 export const runId = (threadId: string, id: string): string => mapped(sessionId(threadId), id)
 
+/** The run that answers what a run asked, for clients that give both the same id. */
+export const answerId = (asked: string): string => hashed(asked, 'resume')
+
 /** The id itself if it is a UUID, else the UUID (version 5) of the text. */
 function mapped(space: string, text: string): string {
   const uuid = parse(text)
-  if (uuid && uuid !== nil) return uuid // the nil UUID stands for none
+  return uuid && uuid !== nil ? uuid : hashed(space, text) // the nil UUID stands for none
+}
+
+function hashed(space: string, text: string): string {
   const hash = createHash('sha1').update(Buffer.from(space.replaceAll('-', ''), 'hex')).update(text).digest().subarray(0, 16)
   hash[6] = (hash[6]! & 0x0f) | 0x50
   hash[8] = (hash[8]! & 0x3f) | 0x80

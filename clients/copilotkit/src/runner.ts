@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Observable, ReplaySubject } from 'rxjs'
 
 import { backoff, failure, follow, reason, RefusedError, type Patience } from './follow.js'
-import { runId, sessionId } from './ids.js'
+import { answerId, runId, sessionId } from './ids.js'
 import { isTerminal, type AnyEvent } from './open.js'
 
 export interface EverstepAgentRunnerOptions {
@@ -172,7 +172,7 @@ export class EverstepAgentRunner {
     // A run that is on its way to the server would go on.
     await Promise.all([...this.#pending].filter((p) => p.threadId === threadId).map((p) => p.accepted))
     const running = await this.#running(threadId)
-    const chosen = id === undefined ? running : running.filter((run) => run.id === runId(threadId, id))
+    const chosen = id === undefined ? running : running.filter((run) => known(runId(threadId, id), run.id))
     for (const run of chosen) await this.#call('PUT', `/runs/${run.id}/cancel`) // the newest first: the others wait for the oldest
     return chosen.length > 0
   }
@@ -210,6 +210,12 @@ export class EverstepAgentRunner {
       await pause(Math.min(backoff(failures), Math.max(1, until - Date.now())), undefined, gone && { signal: gone })
     }
   }
+}
+
+/** Reports whether a client knows a run by the id: CopilotKit gives the answers to a run's questions the id of the run. */
+function known(id: string, run: string): boolean {
+  for (let answers = 0; answers <= 100; answers++, id = answerId(id)) if (id === run) return true
+  return false
 }
 
 const streams = { 'content-type': 'application/json', accept: 'text/event-stream' }

@@ -279,6 +279,21 @@ test('a question is asked again after a restart, and answered', options, async (
   await checkShown(again)
 })
 
+test('an answer has the id of the run that asked, as CopilotKit gives it, and can be stopped by it', options, async () => {
+  const page = new Page(server.url)
+  const id = randomUUID()
+  await page.say('/call approve {"action":"launch"}\n/then\n/call sleep {"ms":3600000}', { runId: id })
+  const [{ id: question }] = page.pendingInterrupts
+  page.addMessage({ id: randomUUID(), role: 'tool', toolCallId: question, content: '{"approved":true}' }) // it does this, too
+  const answer = page.go({ runId: id, resume: [{ interruptId: question, status: 'resolved', payload: { approved: true } }] })
+  await until(async () => (await statuses(page)).join() === 'running,interrupted')
+  assert.equal(await page.stop(id), true)
+  await answer
+  assert.deepEqual(await statuses(page), ['cancelled', 'interrupted'])
+  assert.ok(page.messages.some((m) => m.content === 'did launch'))
+  await checkShown(page)
+})
+
 test('a frontend tool that a reload has left without an answer does not hold up the thread', options, async () => {
   const look = { name: 'look', description: 'Looks.', parameters: { type: 'object', properties: {} } }
   const page = new Page(server.url)
