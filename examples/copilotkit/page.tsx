@@ -21,7 +21,7 @@ const suggestions = [
   { title: 'Paint the page', message: 'Paint the page.\n/call paint {"color":"honeydew"}\n/then\n/say I like that color.' },
   { title: 'Take a note', message: 'Note that milk is out.\n/call note {"text":"buy milk"}\n/then\n/say I noted it.' },
   { title: 'Order', message: 'Order a bicycle.\n/call order {"what":"a bicycle"}' },
-  { title: 'Tell a story', message: `Tell a story.\n/slow 150\n/say ${'Once upon a time there was a page that was loaded anew in the middle of a story. '.repeat(8)}The end.` },
+  { title: 'Tell a story', message: `Tell a story.\n/slow 80\n/say ${'Once upon a time there was a page that was loaded anew in the middle of a story. '.repeat(8)}The end.` },
 ]
 
 function Assistant() {

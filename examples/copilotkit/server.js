@@ -22,6 +22,8 @@ const copilotkit = createCopilotNodeListener({ runtime, basePath: '/api/copilotk
 const { outputFiles } = await build({
   entryPoints: [fileURLToPath(new URL('page.tsx', import.meta.url))],
   bundle: true,
+  splitting: true, // what draws diagrams and colours code is loaded when there is some
+  format: 'esm',
   minify: true,
   write: false,
   outdir: '/',
@@ -31,7 +33,7 @@ const { outputFiles } = await build({
   logLevel: 'error',
 })
 const html = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>everstep and CopilotKit</title><link rel="stylesheet" href="/page.css"><div id="root"></div><script src="/page.js"></script></html>`
+<title>everstep and CopilotKit</title><link rel="stylesheet" href="/page.css"><div id="root"></div><script type="module" src="/page.js"></script></html>`
 /** @type {Record<string, [type: string, body: string | Uint8Array]>} */
 const files = { '/': ['text/html', html] }
 for (const { path, contents } of outputFiles) files[path] = [path.endsWith('.css') ? 'text/css' : 'text/javascript', contents]

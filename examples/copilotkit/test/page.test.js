@@ -14,7 +14,7 @@ const missing = !existsSync(browserPath) ? 'there is no chromium' : !existsSync(
 const skip = !process.env.CI && missing
 
 /** How long to wait for what must happen, on a machine that has much else to do. */
-const patience = 60_000
+const patience = 120_000
 
 describe('the page', { skip }, () => {
   let agent, runtime, browser, page, trouble
@@ -78,15 +78,20 @@ describe('the page', { skip }, () => {
   })
 
   test('an answer goes on when the page is loaded anew in the middle of it', options, async () => {
-    await suggest('Tell a story')
-    await shows('Once upon a time')
-    await page.reload()
-    await shows('Once upon a time')
-    assert.equal((await runs())[0].status, 'running')
-    await shows('The end.')
-    assert.equal(await answers().count(), 1)
-    assert.equal((await answers().innerText()).match(/Once upon/g).length, 8)
-    assert.deepEqual((await runs()).map((r) => r.status), ['completed'])
+    // On a slow machine the story may be over before the page is there again. Then it is told more slowly.
+    for (let ms = 50, n = 0, told = false; !told; ms *= 3, n++) {
+      assert.ok(ms < 1000, 'no story was slow enough')
+      await say(`/slow ${ms}\n/say ${'Once upon a time. '.repeat(20)}The end.`)
+      const answer = answers().nth(n)
+      await answer.filter({ hasText: 'Once upon a time' }).waitFor()
+      await page.reload()
+      await answer.filter({ hasText: 'Once upon a time' }).waitFor()
+      told = (await runs())[0].status === 'running'
+      await answer.filter({ hasText: 'The end.' }).waitFor()
+      assert.equal(await answers().count(), n + 1)
+      assert.equal((await answer.innerText()).match(/Once upon/g).length, 20)
+      await until(async () => (await runs())[0].status === 'completed')
+    }
   })
 
   test('stop cancels the run in the store, also after a reload', options, async () => {
