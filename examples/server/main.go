@@ -47,6 +47,7 @@ var (
 	lease         = flag.Duration("lease", 15*time.Second, "how long a run stays ours without a sign of life")
 	tenantDefault = flag.String("tenant-default", "default", "`tenant` of requests without the header "+httpapi.TenantHeader)
 	maxSteps      = flag.Int("max-steps", 100, "how many steps a run may take")
+	onDisconnect  = flag.String("on-disconnect", string(agui.Cancel), "what becomes of a run over AG-UI whose client goes away: cancel or keep")
 )
 
 // grace is how long runs may go on after SIGTERM before they are left to the next start.
@@ -66,6 +67,9 @@ func main() {
 func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if d := agui.Disconnect(*onDisconnect); d != agui.Cancel && d != agui.Keep {
+		return fmt.Errorf("-on-disconnect %s: it is %s or %s", d, agui.Cancel, agui.Keep)
 	}
 	provider, m, name, err := openModel(ctx, *model)
 	if err != nil {
@@ -134,7 +138,7 @@ func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error
 // handler serves the agent: /v1 for programs, /ag-ui for frontends.
 func handler(agent *react.Agent) http.Handler {
 	tenant := httpapi.HeaderTenant(*tenantDefault)
-	frontends := agui.New(agent, &agui.Options{Tenant: tenant})
+	frontends := agui.New(agent, &agui.Options{Tenant: tenant, OnDisconnect: agui.Disconnect(*onDisconnect)})
 	mux := http.NewServeMux()
 	mux.Handle("/", httpapi.New(agent, &httpapi.Options{Tenant: tenant}))
 	mux.Handle("/ag-ui", frontends)

@@ -293,6 +293,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{[]string{"-max-steps", "-1"}, "MaxSteps"},
 		{[]string{"-lease", "-1s"}, "Lease"},
 		{[]string{"-lease", "soon"}, `invalid value "soon" for flag -lease`},
+		{[]string{"-on-disconnect", "stay"}, "-on-disconnect stay: it is cancel or keep"},
 		{[]string{"-port", "80"}, "flag provided but not defined: -port"},
 		{[]string{"serve"}, `unexpected argument "serve"`},
 	} {

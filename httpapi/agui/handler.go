@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/everstep-go/everstep/checkpoint"
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/graph"
 	"github.com/everstep-go/everstep/httpapi"
@@ -145,6 +147,9 @@ func (h *handler) open(w http.ResponseWriter, r *http.Request) (t *translation, 
 	}
 	ctx := r.Context()
 	q := &request{input: in, h: h, tenant: tenant}
+	if err := h.identify(ctx, q); err != nil {
+		return nil, nil, err
+	}
 	var run *graph.Run[react.State]
 	for tries := 0; ; tries++ {
 		if t, events, err := h.again(ctx, q); t != nil || err != nil {
@@ -179,6 +184,33 @@ const (
 	maxTries = 1000
 	pause    = 5 * time.Millisecond
 )
+
+// identify finds the id of the run that is asked for. CopilotKit answers what a run asked under the id of that run;
+// the answer is a run of its own.
+func (h *handler) identify(ctx context.Context, q *request) error {
+	if len(q.resume) == 0 {
+		return nil
+	}
+	for asked := q.id; ; asked = answerID(asked) {
+		kept, err := h.agent.RunRecord(ctx, q.tenant, asked)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if kept.Session != q.session || kept.Status != checkpoint.Interrupted {
+			return nil
+		}
+		then, err := h.now(ctx, q.tenant, q.session, asked)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(then.questions, q.answersTo) {
+			q.id = answerID(asked)
+		}
+	}
+}
 
 // again finds a run that was started before: a request for it is answered by it. It returns nothing if there is
 // none.

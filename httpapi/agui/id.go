@@ -26,6 +26,9 @@ func MessageID(id string) uuid.UUID { return mapped(uuid.NameSpaceDNS, id) }
 // runs are unique in a tenant.
 func RunID(thread, id string) uuid.UUID { return mapped(SessionID(thread), id) }
 
+// answerID is the id of the run that answers what a run asked, for clients that give both the same id.
+func answerID(asked uuid.UUID) uuid.UUID { return uuid.NewSHA1(asked, []byte("resume")) }
+
 func mapped(space uuid.UUID, text string) uuid.UUID {
 	// The nil UUID stands for none.
 	if id, ok := wire.ParseUUID(text); ok && id != uuid.Nil {

@@ -124,6 +124,11 @@ func (r *request) fresh() []message.Message {
 	for _, c := range r.thread.open() {
 		open[c.ID] = true
 	}
+	for _, q := range r.thread.questions {
+		if r.answersTo(q) {
+			delete(open, callOf(q, open)) // CopilotKit says the answer as the result of the call, too
+		}
+	}
 	var fresh []message.Message
 	r.places = nil
 	for i, m := range r.messages {
@@ -236,6 +241,11 @@ func (r *request) answers(messages []message.Message) (json.RawMessage, []messag
 	}
 	text, err := wire.Marshal(replies)
 	return text, messages, err
+}
+
+// answersTo reports whether the client answers a question.
+func (r *request) answersTo(q graph.Question) bool {
+	return slices.ContainsFunc(r.resume, func(a answer) bool { return a.interrupt == q.ID })
 }
 
 // callOf returns the id of the open call that asks a question, empty if none does.

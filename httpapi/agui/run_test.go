@@ -209,6 +209,28 @@ func TestInterruptsAreAnsweredCancelledOrStay(t *testing.T) {
 	}
 }
 
+func TestCopilotKitAnswersUnderTheIDOfTheRunThatAsked(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, steps(call("launch", `{"name":"it"}`), call("ask", `{"name":"who?"}`), say("done")))
+	first := b.run(with(input("t", user("m", "hello")), "runId", "r"))
+	yes := object{"approved": true}
+	// It says the answer as the result of the call, too.
+	body := with(input("t", append(conversation(t, first), toolResult("x", "launch1", `{"approved":true}`))...), "runId", "r")
+	body["resume"] = []object{{"interruptId": "launch1", "status": "resolved", "payload": yes}}
+	for range 2 { // the request may come twice
+		events := b.run(body)
+		assert.Equal(t, "r", events[0].Text("runId"))
+		assert.Equal(t, "ask1", interrupts(events)[0]["id"])
+	}
+	assert.Contains(t, b.said("t"), "tool launch1 launched it")
+
+	body["resume"] = []object{{"interruptId": "ask1", "status": "resolved", "payload": "me"}}
+	assert.Equal(t, "done", textOf(b.run(body)))
+	again := b.run(body)
+	assert.Equal(t, "success", outcome(again), "nothing is asked any more")
+	assert.Equal(t, []string{"RUN_STARTED", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT", "RUN_FINISHED"}, brief(again))
+}
+
 func TestWhatAClientOfV1DoesIsThere(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, steps(say("one"), call("greet", `{"name":"x"}`), say("two"), say("three")))

@@ -94,8 +94,13 @@ func (t *translation) add(f *frames, e event.Event) {
 	t.now(f, e.Time)
 	switch d := e.Data.(type) {
 	case event.StateSnapshot:
-		t.stateSnapshot(f, d.State)
+		if !t.ended {
+			t.stateSnapshot(f, d.State)
+		}
 	case event.MessagesSnapshot:
+		if t.ended {
+			break // these snapshots stand for a log that is gone: restate has said them
+		}
 		if !t.stranded {
 			t.enter(f, stepExit)
 		}
@@ -278,14 +283,15 @@ func (t *translation) messagesSnapshot(f *frames, messages []message.Message) bo
 
 // restate says where the thread is, for a run that has ended.
 func (t *translation) restate(f *frames) {
-	_, now, err := t.h.agent.Head(t.ctx, t.tenant, t.session)
+	c, now, err := t.h.agent.Head(t.ctx, t.tenant, t.session)
 	if err != nil {
 		f.fail(err)
 		return
 	}
+	t.thread = thread{now.Messages, now.Context, graph.Questions(c)}
 	t.snapshot(f, now.Context)
 	t.messagesSnapshot(f, now.Messages)
-	for _, c := range (&thread{messages: now.Messages}).open() {
+	for _, c := range t.thread.open() {
 		t.waiting = append(t.waiting, c.ID)
 	}
 }

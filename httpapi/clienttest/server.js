@@ -7,23 +7,37 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const program = fileURLToPath(new URL('../../examples/server', import.meta.url))
+const example = (name) => fileURLToPath(new URL(`../../examples/${name}`, import.meta.url))
 
-/** Builds and starts a server. It returns its URL, and stop, which waits for its end. */
-export async function startServer() {
+/**
+ * Builds and starts a server, or another example that says where it listens, in a directory of its own. It returns its
+ * URL and directory; stop, which waits for its end; and kill and start, which is where it was before.
+ */
+export async function startServer(args = ['-store', 'memory:'], name = 'server') {
   const dir = mkdtempSync(join(tmpdir(), 'everstep-'))
-  const binary = join(dir, 'server')
-  execFileSync('go', ['build', '-o', binary, '.'], { cwd: program, stdio: 'inherit' })
-  const child = spawn(binary, ['-addr', '127.0.0.1:0', '-store', 'memory:'], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const ended = once(child, 'exit')
-  const died = ended.then(([code]) => Promise.reject(new Error(`the server ended with code ${code}`)))
-  died.catch(() => {}) // that is for those who wait for its line
-  const [line] = await Promise.race([once(createInterface(child.stdout), 'line'), died])
+  const binary = join(dir, name)
+  execFileSync('go', ['build', '-o', binary, '.'], { cwd: example(name), stdio: 'inherit' })
+  let child, ended
+  const start = async (addr) => {
+    child = spawn(binary, ['-addr', addr, ...args], { cwd: dir, stdio: ['ignore', 'pipe', 'inherit'] })
+    ended = once(child, 'exit')
+    const died = ended.then(([code]) => Promise.reject(new Error(`the server ended with code ${code}`)))
+    died.catch(() => {}) // that is for those who wait for its line
+    const [line] = await Promise.race([once(createInterface(child.stdout), 'line'), died])
+    return line.replace('listening on ', '')
+  }
+  const end = async (signal) => {
+    child.kill(signal)
+    await ended
+  }
+  const url = await start('127.0.0.1:0')
   return {
-    url: line.replace('listening on ', ''),
+    url,
+    dir,
+    kill: () => end('SIGKILL'),
+    start: () => start(new URL(url).host),
     async stop() {
-      child.kill('SIGTERM')
-      await ended
+      await end('SIGTERM')
       rmSync(dir, { recursive: true })
     },
   }

@@ -1,4 +1,4 @@
-// The runtime of CopilotKit as it stands between a page and examples/server, without a page.
+// The runtime of CopilotKit as it stands between a page and examples/server, without a page and without our runner.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -7,11 +7,11 @@ import http from 'node:http'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 
-import { call, startServer } from '../server.js'
+import { call, startServer } from '../../../httpapi/clienttest/server.js'
 
 Object.assign(process.env, { COPILOTKIT_TELEMETRY_DISABLED: 'true', DO_NOT_TRACK: '1' })
-const installed = existsSync(new URL('node_modules/@copilotkit/runtime', import.meta.url))
-const skip = !installed && !process.env.CI && 'npm ci in this folder installs what it needs: 282 MB'
+const installed = existsSync(new URL('../node_modules/@copilotkit/runtime', import.meta.url))
+const skip = !installed && !process.env.CI && 'npm run setup installs what it needs'
 
 describe('the runtime of CopilotKit', { skip }, () => {
   let server, runtime, url
@@ -32,7 +32,7 @@ describe('the runtime of CopilotKit', { skip }, () => {
     await server?.stop()
   })
 
-  const options = { timeout: 25_000 }
+  const options = { timeout: 120_000 }
 
   /** The body that a page sends. */
   const input = (threadId, content, more) => ({
