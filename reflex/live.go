@@ -12,13 +12,15 @@ import (
 // answeredSignal is the kind of the signal that a live batch has its answers. Its id is the pass's.
 const answeredSignal event.SignalKind = "reflex_batch_answered"
 
-// How often this process looks for answers that others stored, and an answer for the run that takes it.
-// With a Signaler the first happens at once, and the look is for signals that got lost.
 const (
-	lookEvery         = time.Second
-	lookWithSignals   = 5 * time.Second
-	lookWhetherTaken  = 100 * time.Millisecond
-	lookWhetherLivesN = 10 // of those, one also asks whether the run lives
+	// answersEvery is how often this process looks for answers that others stored. With signals that
+	// happens at once, and the look is for those that got lost.
+	answersEvery       = time.Second
+	answersWithSignals = 5 * time.Second
+	// takenEvery is how often one looks whether the run in another process has taken an answer, and
+	// aliveEvery at which of these looks also whether it still could.
+	takenEvery = 100 * time.Millisecond
+	aliveEvery = 10
 )
 
 // await notes that a run of this process waits for a batch, and has this process look for answers that
@@ -64,9 +66,9 @@ func (e *Engine) waits(batch string) bool {
 func (e *Engine) look(none <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	every, now := lookEvery, make(chan struct{}, 1)
+	every, now := answersEvery, make(chan struct{}, 1)
 	if signals := e.config.Signals; signals != nil {
-		every = lookWithSignals
+		every = answersWithSignals
 		heard := signals.Signals(ctx)
 		e.kicks.Go(func() {
 			for s := range heard {
@@ -156,7 +158,7 @@ func (e *Engine) answerLive(ctx context.Context, b Batch, a BatchAnswer) (*Outco
 func (e *Engine) delivered(ctx context.Context, batch string) error {
 	for n := 1; ; n++ {
 		b, err := e.books.Batches.Batch(ctx, batch)
-		if err == nil && b.undelivered() && n%lookWhetherLivesN == 0 {
+		if err == nil && b.undelivered() && n%aliveEvery == 0 {
 			var life PassLife
 			if life, err = e.life(ctx, b.Kick); err == nil && life != PassRunning {
 				b, _, err = e.books.Batches.Expire(ctx, batch)
@@ -171,7 +173,7 @@ func (e *Engine) delivered(ctx context.Context, batch string) error {
 			return nil
 		}
 		select {
-		case <-time.After(lookWhetherTaken):
+		case <-time.After(takenEvery):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
