@@ -95,7 +95,7 @@ export class EverstepAgentRunner {
     return async (url, init) => {
       const left = new AbortController()
       const gone = init.signal ? AbortSignal.any([init.signal, left.signal]) : left.signal
-      const events = follow((signal) => fetch(url, { ...init, signal }), gone, this.#patience)
+      const events = follow((signal, begun) => fetch(url, { ...init, signal, body: begun ? restating(init.body) : init.body }), gone, this.#patience)
       let event: IteratorResult<AnyEvent>
       try {
         event = await events.next()
@@ -217,5 +217,8 @@ function known(id: string, run: string): boolean {
   for (let answers = 0; answers <= 100; answers++, id = answerId(id)) if (id === run) return true
   return false
 }
+
+/** The request for a run that the server has, from a client that wants to be told the conversation too. */
+const restating = (body: unknown) => JSON.stringify({ ...JSON.parse(String(body)), messages: [] })
 
 const streams = { 'content-type': 'application/json', accept: 'text/event-stream' }
