@@ -65,7 +65,7 @@ export class EverstepAgentRunner {
     let over = false
     const next = (event: BaseEvent) => {
       over = isTerminal(event) // middleware of the agent may let several runs follow each other
-      events.next(event)
+      events.next(structuredClone(event)) // the agent goes on to change the messages of a snapshot
     }
     let settle = () => {}
     const pending = { threadId, accepted: new Promise<void>((resolve) => (settle = resolve)) }
