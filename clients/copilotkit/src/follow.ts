@@ -34,7 +34,7 @@ const temporary = new Set([408, 425, 429, 500, 502, 503, 504])
  * back to where the run began, and it hears the rest anew, with the same ids. It throws a RefusedError if the server
  * refuses the first request; whatever else goes wrong is a RUN_ERROR. There is exactly one terminal event, the last.
  */
-export async function* follow(request: (signal: AbortSignal) => Promise<Response>, gone: AbortSignal, patience: Patience): AsyncGenerator<AnyEvent> {
+export async function* follow(request: (signal: AbortSignal, begun: boolean) => Promise<Response>, gone: AbortSignal, patience: Patience): AsyncGenerator<AnyEvent> {
   const open = new Open()
   let begun = false
   let most = 0 // events of one connection
@@ -51,7 +51,7 @@ export async function* follow(request: (signal: AbortSignal) => Promise<Response
     let refused: RefusedError | undefined
     try {
       gone.throwIfAborted()
-      const response = await request(connection.signal)
+      const response = await request(connection.signal, begun)
       if (!response.ok) {
         cut = refused = new RefusedError(response.status, await response.text(), response.headers.get('content-type') ?? '')
       } else {

@@ -65,7 +65,7 @@ export class EverstepAgentRunner {
     let over = false
     const next = (event: BaseEvent) => {
       over = isTerminal(event) // middleware of the agent may let several runs follow each other
-      events.next(event)
+      events.next(structuredClone(event)) // the agent goes on to change the messages of a snapshot
     }
     let settle = () => {}
     const pending = { threadId, accepted: new Promise<void>((resolve) => (settle = resolve)) }
@@ -95,7 +95,7 @@ export class EverstepAgentRunner {
     return async (url, init) => {
       const left = new AbortController()
       const gone = init.signal ? AbortSignal.any([init.signal, left.signal]) : left.signal
-      const events = follow((signal) => fetch(url, { ...init, signal }), gone, this.#patience)
+      const events = follow((signal, begun) => fetch(url, { ...init, signal, body: begun ? restating(init.body) : init.body }), gone, this.#patience)
       let event: IteratorResult<AnyEvent>
       try {
         event = await events.next()
@@ -217,5 +217,8 @@ function known(id: string, run: string): boolean {
   for (let answers = 0; answers <= 100; answers++, id = answerId(id)) if (id === run) return true
   return false
 }
+
+/** The request for a run that the server has, from a client that wants to be told the conversation too. */
+const restating = (body: unknown) => JSON.stringify({ ...JSON.parse(String(body)), messages: [] })
 
 const streams = { 'content-type': 'application/json', accept: 'text/event-stream' }

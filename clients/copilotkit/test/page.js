@@ -15,7 +15,7 @@ export class Page extends AbstractAgent {
   }
 
   run(input) {
-    const agent = new HttpAgent({ url: this.url, threadId: input.threadId, initialMessages: input.messages, initialState: input.state })
+    const agent = new HttpAgent({ url: this.url, fetch: this.fetch, threadId: input.threadId, initialMessages: input.messages, initialState: input.state })
     return this.runner.run({ threadId: input.threadId, agent, input })
   }
 

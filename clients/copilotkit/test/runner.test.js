@@ -119,8 +119,11 @@ test('stop ends the run in the store, whoever asks for it', options, async () =>
 
 test('stop right after the start does not miss the run', options, async () => {
   const page = new Page(server.url)
+  page.fetch = async (...request) => {
+    await new Promise((resolve) => setTimeout(resolve, 500)) // so long it is on its way
+    return fetch(...request)
+  }
   const run = page.say('/call sleep {"ms":3600000}')
-  assert.equal(await page.isBusy(), false) // it is not on its way yet
   await until(() => page.isBusy())
   assert.equal(await page.stop(), true)
   await run
@@ -324,6 +327,7 @@ test('headers are those that the options say, and those of the request', options
   assert.deepEqual(stranger.messages, [])
   const seen = []
   const owner = new Page(server.url, page.threadId, mine)
-  owner.runner.connect({ threadId: page.threadId, headers: { 'x-tenant-id': 'default' } }).subscribe((e) => seen.push(e.type))
-  await until(() => seen.includes('RUN_FINISHED'))
+  owner.runner.connect({ threadId: page.threadId, headers: { 'x-tenant-id': 'default' } }).subscribe((e) => seen.push(e))
+  await until(() => seen.at(-1)?.type === 'RUN_FINISHED')
+  assert.equal(seen.find((e) => e.type === 'MESSAGES_SNAPSHOT').messages.length, 2)
 })
