@@ -28,6 +28,7 @@ import (
 	"github.com/everstep-go/everstep/event"
 	"github.com/everstep-go/everstep/examples/internal/offline"
 	"github.com/everstep-go/everstep/httpapi"
+	"github.com/everstep-go/everstep/httpapi/a2a"
 	"github.com/everstep-go/everstep/httpapi/agui"
 	"github.com/everstep-go/everstep/model/anthropic"
 	"github.com/everstep-go/everstep/model/gemini"
@@ -48,6 +49,7 @@ var (
 	tenantDefault = flag.String("tenant-default", "default", "`tenant` of requests without the header "+httpapi.TenantHeader)
 	maxSteps      = flag.Int("max-steps", 100, "how many steps a run may take")
 	onDisconnect  = flag.String("on-disconnect", string(agui.Cancel), "what becomes of a run over AG-UI whose client goes away: cancel or keep")
+	pushPrivate   = flag.Bool("push-private", false, "whether clients of A2A may be notified at addresses that are not public")
 )
 
 // grace is how long runs may go on after SIGTERM before they are left to the next start.
@@ -95,8 +97,13 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("listening on http://%s\n", listener.Addr())
-	return serve(ctx, listener, agent)
+	url := "http://" + listener.Addr().String()
+	tasks, err := a2a.NewServer(agent, a2a.ServerConfig{URL: url + "/a2a", Tenant: taskTenant, Push: a2a.PushConfig{AllowPrivate: *pushPrivate}})
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", url)
+	return serve(ctx, listener, agent, tasks)
 }
 
 const prompt = `You are {{.AgentName}}.
@@ -105,16 +112,17 @@ const prompt = `You are {{.AgentName}}.
 {{- end}}`
 
 // serve serves the agent until ctx ends, and then lets what is under way come to its end.
-func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error {
+func serve(ctx context.Context, listener net.Listener, agent *react.Agent, tasks *a2a.Server) error {
 	server := &http.Server{
 		// No other limits of time: a stream lasts as long as its run.
 		ReadHeaderTimeout: 10 * time.Second,
-		Handler:           handler(agent),
+		Handler:           handler(agent, tasks),
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	var both sync.WaitGroup
-	both.Go(func() { stop(server.Serve(listener)) })
-	both.Go(func() { stop(agent.Serve(ctx)) }) // takes over what a dead process left unfinished
+	var all sync.WaitGroup
+	all.Go(func() { stop(server.Serve(listener)) })
+	all.Go(func() { stop(agent.Serve(ctx)) }) // takes over what a dead process left unfinished
+	all.Go(func() { stop(tasks.Serve(ctx)) })
 	<-ctx.Done()
 
 	// The runs first: that ends the streams, which the server waits for.
@@ -128,21 +136,32 @@ func serve(ctx context.Context, listener net.Listener, agent *react.Agent) error
 	if server.Shutdown(wait) != nil {
 		_ = server.Close() // clients that hold on to a connection
 	}
-	both.Wait()
+	all.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
 }
 
-// handler serves the agent: /v1 for programs, /ag-ui for frontends.
-func handler(agent *react.Agent) http.Handler {
+// taskTenant is whose a request over A2A is: of the tenant that it names, or of the header's.
+func taskTenant(r *http.Request, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	return httpapi.HeaderTenant(*tenantDefault)(r)
+}
+
+// handler serves the agent: /v1 for programs, /ag-ui for frontends, /a2a for other agents.
+func handler(agent *react.Agent, tasks *a2a.Server) http.Handler {
 	tenant := httpapi.HeaderTenant(*tenantDefault)
 	frontends := agui.New(agent, &agui.Options{Tenant: tenant, OnDisconnect: agui.Disconnect(*onDisconnect)})
 	mux := http.NewServeMux()
 	mux.Handle("/", httpapi.New(agent, &httpapi.Options{Tenant: tenant}))
 	mux.Handle("/ag-ui", frontends)
 	mux.Handle("/ag-ui/run", frontends)
+	mux.Handle("/a2a", http.StripPrefix("/a2a", tasks))
+	mux.Handle("/a2a/", http.StripPrefix("/a2a", tasks))
+	mux.Handle(a2a.WellKnown, tasks)
 	return mux
 }
 
