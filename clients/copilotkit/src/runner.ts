@@ -138,7 +138,10 @@ export class EverstepAgentRunner {
   }
 
   async *#thread(threadId: string, headers: Record<string, string>, gone: AbortSignal): AsyncGenerator<AnyEvent> {
-    let run = (await this.#running(threadId, headers, gone)).at(-1) ?? (await this.#runs(threadId, 'per_page=1', headers, gone))[0]
+    // The oldest that runs, else the newest: a run may begin and end between two looks.
+    const current = async (but?: string) =>
+      (await this.#running(threadId, headers, gone)).filter((run) => run.id !== but).at(-1) ?? (await this.#runs(threadId, 'per_page=1', headers, gone))[0]
+    let run = await current()
     for (let first = true; run; first = false) {
       const { id, status } = run
       const body = JSON.stringify({ threadId, runId: id, messages: [] })
@@ -148,8 +151,11 @@ export class EverstepAgentRunner {
       for await (const event of follow(ask, gone, this.#patience)) {
         if (event.type === EventType.RUN_STARTED && !first) continue
         if (isTerminal(event)) {
-          run = (await this.#running(threadId, headers, gone)).filter((other) => other.id !== id).at(-1)
-          if (run) break // one waited, or the run was answered: all of it is one run for the client
+          const next = await current(id)
+          if (next && next.id !== id) {
+            run = next
+            break // one waited, or the run was answered: all of it is one run for the client
+          }
         }
         // That a run failed some time ago is no news: clients would take it for the failure of this request.
         const old = event.type === EventType.RUN_ERROR && status !== 'running'
