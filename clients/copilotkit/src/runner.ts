@@ -196,9 +196,10 @@ export class EverstepAgentRunner {
   /** Calls /v1 until the server answers. It returns nothing if there is no such thing. */
   async #call(method: string, path: string, headers: Record<string, string> = {}, gone?: AbortSignal): Promise<unknown> {
     const until = Date.now() + this.#patience.away
+    let cut: unknown
     for (let failures = 0; ; failures++) {
       const limit = AbortSignal.timeout(Math.max(1, Math.min(this.#patience.silent, until - Date.now())))
-      let cut: unknown
+      let final: unknown
       try {
         const response = await fetch(this.#v1 + path, {
           method, headers: { ...this.#headers(), ...headers }, signal: gone ? AbortSignal.any([gone, limit]) : limit,
@@ -207,10 +208,10 @@ export class EverstepAgentRunner {
         if (response.ok) return text && JSON.parse(text)
         if (response.status === 404) return undefined
         cut = new Error(`HTTP ${response.status}: ${text}`)
-        if (response.status < 500 && response.status !== 429) throw cut
+        if (response.status < 500 && response.status !== 429) throw (final = cut)
       } catch (error) {
-        if (error === cut || gone?.aborted) throw error
-        cut = error
+        if (error === final || gone?.aborted) throw error
+        if (!limit.aborted || cut === undefined) cut = error // that our time is over is no reason, if there was one
       }
       if (Date.now() >= until) throw new Error(`everstep: ${method} ${this.#v1}${path}: ${reason(cut)}`, { cause: cut })
       await pause(Math.min(backoff(failures), Math.max(1, until - Date.now())), undefined, gone && { signal: gone })
